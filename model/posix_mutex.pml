@@ -18,7 +18,7 @@
  *                                        every end state is valid
  *   mutual exclusion                     assertion in got_it
  *   PARKED-2: the count is 0 at the end  assertion in init
- *   PSEM-1: a post that sysmon has not seen has left an errand   assertion in Sysmon
+ *   LATER-1: a post that sysmon has not seen has left an errand   assertion in Sysmon
  *
  * Step granularity: one access of A or B, a section under the bucket lock.  Memory is that of
  * c11.inc with TOTAL.
@@ -28,9 +28,8 @@
  * mutex).
  *
  * Models:
- *   posix/parked.c: parked_acquire parked_wake_first parked_unwait
+ *   posix/parked.c: parked_acquire parked_wake_first parked_unwait put_into wake_posted
  *   posix/parked.h: parked_wake
- *   posix/sem.c: put_into wake_posted
  *   ORD: parked posted
  *
  * Runs: the searches of scripts/model

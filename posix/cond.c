@@ -34,7 +34,9 @@
  *
  * Green threads are woken before OS threads.  POSIX leaves the order open.
  *
- * Process-shared condition variables are libc's alone; green threads wait as blocking code.
+ * Process-shared condition variables are libc's; green threads wait as blocking code.  If the mutex
+ * is process-private, which green threads may be parked for, steps a to e and B apply to them too.
+ * libc keeps no pointer to the mutex in the object.
  *
  * Rejected
  *   External threads in the parking table: pthread_cancel would not end their wait.
@@ -188,7 +190,9 @@ static void cond_commit(void *arg)
 	struct cond_release r = *(struct cond_release *)arg; /* COND-3 of sync/cond.c */
 
 	lot_unlock(r.b);
-	parked_wake(r.mutex);
+	fence_seq(); /* ORD(parked): step 2 of the waker */
+	if (unlikely(ld_rlx(parked_at(r.mutex))))
+		parked_wake_first(r.mutex);
 }
 
 /* Steps 1 to 4.  Returns an errno value if the mutex was not unlocked; otherwise 0, and *result is
@@ -240,15 +244,15 @@ int cond_wait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock, const stru
 {
 	struct cond_wait w = { .c = c, .m = m, .clock = clock, .abs = abs };
 	enum hook_how how = hook_how();
-	bool shared = is_shared(c);
+	bool shared = is_shared(c), of_libc = shared && !mutex_is_parkable(m);
 
 	if (abs && !has_valid_ns(abs))
 		return EINVAL;
 	if (how == HOOK_PARK && !shared)
 		return wait_green(&w);
 	if (how == HOOK_LIBC)
-		return shared ? wait_in_libc(&w, m) : wait_outside(&w);
-	return HOOK_BLOCKING(shared ? wait_in_libc(&w, m) : wait_outside(&w));
+		return of_libc ? wait_in_libc(&w, m) : wait_outside(&w);
+	return HOOK_BLOCKING(of_libc ? wait_in_libc(&w, m) : wait_outside(&w));
 }
 
 HOOK int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
@@ -269,6 +273,19 @@ HOOK int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t
 
 /* --- signals --- */
 
+/* Step A.  Returns true if a waiter was claimed. */
+static bool wake_parked(const void *key, bool all)
+{
+	if (is_unsafe()) {
+		parked_wake_later(key); /* spurious wakeups */
+		return false;
+	}
+	if (!all)
+		return parked_wake_first(key);
+	parked_wake_all(key);
+	return true;
+}
+
 /* Step B: false if no OS thread waits in the bucket. */
 static bool is_awaited_outside(const pthread_cond_t *c)
 {
@@ -284,12 +301,11 @@ static bool is_awaited_outside(const pthread_cond_t *c)
 int cond_signal(pthread_cond_t *c)
 {
 	const void *key = parked_key(c, KEY_COND);
+	bool shared = is_shared(c);
 
-	if (is_shared(c))
-		return LIBC(pthread_cond_signal)(c);
-	if (unlikely(ld_rlx(parked_at(key))) && parked_wake_first(key))
+	if (!shared && unlikely(ld_rlx(parked_at(key))) && wake_parked(key, false))
 		return 0;
-	return is_awaited_outside(c) ? LIBC(pthread_cond_signal)(c) : 0;
+	return is_awaited_outside(c) || shared ? LIBC(pthread_cond_signal)(c) : 0;
 }
 
 HOOK int pthread_cond_signal(pthread_cond_t *c)
@@ -300,13 +316,12 @@ HOOK int pthread_cond_signal(pthread_cond_t *c)
 int cond_broadcast(pthread_cond_t *c)
 {
 	const void *key = parked_key(c, KEY_COND);
+	bool shared = is_shared(c);
 
-	if (is_shared(c))
-		return LIBC(pthread_cond_broadcast)(c);
-	if (is_awaited_outside(c))
+	if (is_awaited_outside(c) || shared)
 		LIBC(pthread_cond_broadcast)(c);
-	if (unlikely(ld_rlx(parked_at(key))))
-		parked_wake_all(key);
+	if (!shared && unlikely(ld_rlx(parked_at(key))))
+		wake_parked(key, true);
 	return 0;
 }
 

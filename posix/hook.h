@@ -32,7 +32,7 @@ static inline enum hook_how hook_how(void)
 {
 	struct m *m = getm();
 
-	if (likely(!m) || unlikely(!m->curg))
+	if (likely(!m) || unlikely(!m->curg || m->inside)) /* inside: g0, or in the runtime */
 		return HOOK_LIBC;
 	const struct g *gp = m->curg;
 

@@ -22,7 +22,7 @@ static int kind_of(const pthread_mutex_t *m)
 	return m->__data.__kind;
 }
 
-static bool is_parkable(const pthread_mutex_t *m)
+bool mutex_is_parkable(const pthread_mutex_t *m)
 {
 	return !(kind_of(m) & (KIND_ROBUST | KIND_INHERIT | KIND_PROTECT | KIND_SHARED));
 }
@@ -70,7 +70,7 @@ int mutex_lock(pthread_mutex_t *m)
 
 	if (err != EBUSY)
 		return err;
-	if (how == HOOK_PARK && is_parkable(m))
+	if (how == HOOK_PARK && mutex_is_parkable(m))
 		return lock_parked(m, CLOCK_MONOTONIC, NULL);
 	return HOOK_BLOCKING(LIBC(pthread_mutex_lock)(m));
 }
@@ -92,7 +92,7 @@ HOOK int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock, const stru
 
 	if (err != EBUSY)
 		return err;
-	if (how == HOOK_PARK && is_parkable(m))
+	if (how == HOOK_PARK && mutex_is_parkable(m))
 		return lock_parked(m, clock, abs);
 	return HOOK_BLOCKING(LIBC(pthread_mutex_clocklock)(m, clock, abs));
 }
@@ -107,7 +107,7 @@ int mutex_timedlock(pthread_mutex_t *m, const struct timespec *abs)
 
 	if (err != EBUSY)
 		return err;
-	if (how == HOOK_PARK && is_parkable(m))
+	if (how == HOOK_PARK && mutex_is_parkable(m))
 		return lock_parked(m, CLOCK_REALTIME, abs);
 	return HOOK_BLOCKING(LIBC(pthread_mutex_timedlock)(m, abs));
 }

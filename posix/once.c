@@ -2,8 +2,13 @@
 /*
  * pthread_once: an implementation for all threads.
  *
- * State word, with glibc's values: 0 (no call yet), RUNNING and the generation of the process, or
- * DONE.  It changes under the bucket lock of the parking table; callers read DONE without it.
+ * State word, with the values that glibc has for 0 and DONE
+ *   0                   no call yet
+ *   RUNNING             the function runs
+ *   RUNNING | WAITED    the same; a waiter may be queued.  WAITED is set under the bucket lock, in
+ *                       the section that enqueues the waiter
+ *   DONE                the function has returned; final
+ * The bits above are the generation of the process, with RUNNING.
  *
  * Invariants
  *   PONCE-1  The caller that writes RUNNING runs the function; all others wait until the word has
@@ -12,11 +17,14 @@
  *            is 0 again, and one of the waiters runs it.  This file is compiled with -fexceptions.
  *   PONCE-3  In the child of a fork the generation differs: a call that the parent's other threads
  *            have begun begins again.
+ *   PONCE-4  A call without contention locks no bucket: libgcc's unwinder calls pthread_once, also
+ *            when the runtime unwinds with a bucket locked.  Such a caller yields its CPU instead
+ *            of parking.
  */
-#include "mode/chaos.h"
+#include "base/os.h"
 #include "posix/sync.h"
 
-enum { RUNNING = 1, DONE = 2, GENERATION = 4 };
+enum { RUNNING = 1, DONE = 2, WAITED = 4, GENERATION = 8 };
 
 static uint32_t generation; /* of the process, in units of GENERATION */
 
@@ -25,11 +33,25 @@ static uint32_t *word_of(pthread_once_t *once)
 	return (uint32_t *)(void *)once;
 }
 
-/* Write the word, and wake all waiters.  Leaves errno as it was. */
+static bool is_running(uint32_t s)
+{
+	return (s & ~(uint32_t)WAITED) == (generation | RUNNING);
+}
+
+/* Write the word, and wake all waiters, which count in WAITED.  Leaves errno as it was. */
 static void once_set(pthread_once_t *once, uint32_t to)
 {
+	uint32_t s = generation | RUNNING;
 	int saved = errno;
 	struct glist out = { 0 };
+
+	if (likely(cas_rel(word_of(once), &s, to))) /* ORD(once) */
+		return;
+	if (is_unsafe()) {
+		st_rel(word_of(once), to); /* ORD(once) */
+		parked_wake_later(once);
+		return;
+	}
 	struct bucket *b = lot_lock(once);
 
 	st_rel(word_of(once), to); /* ORD(once) */
@@ -53,43 +75,46 @@ static void once_run(pthread_once_t *once, void (*fn)(void))
 	once_set(once, DONE);
 }
 
-/* Begin the call, if it has not begun.  Otherwise wait until the word changes, and return false. */
-static bool once_begin(pthread_once_t *once)
+/* Wait until the function does not run. */
+static void once_await(pthread_once_t *once)
 {
 	struct external f;
+
+	if (is_unsafe()) {
+		os_yield();
+		return;
+	}
 	struct bucket *b = lot_lock(once);
 	uint32_t s = ld_rlx(word_of(once));
 
-	if (s == DONE || s == (generation | RUNNING)) {
+	while (is_running(s)) {
+		if (!cas_rlx(word_of(once), &s, s | WAITED))
+			continue;
 		struct sudog *sg = self_sudog(&f);
 
-		if (s == DONE) {
-			lot_unlock(b);
-			return false;
-		}
 		lot_enqueue(b, once, sg, false);
 		lot_wait(b, sg, WAIT_PTHREAD_ONCE | UNCANCELLABLE, lot_unwait, NEVER);
-		return false;
+		return;
 	}
-	st_rlx(word_of(once), generation | RUNNING);
 	lot_unlock(b);
-	return true;
 }
 
 void once_call(pthread_once_t *once, void (*fn)(void))
 {
 	int saved = errno;
+	uint32_t s;
 
-	while (ld_acq(word_of(once)) != DONE) { /* ORD(once) */
-		bool begun = hook_how() == HOOK_BLOCK ? HOOK_BLOCKING(once_begin(once))
-						      : once_begin(once);
-
-		if (begun) {
+	while ((s = ld_acq(word_of(once))) != DONE) { /* ORD(once) */
+		if (is_running(s)) {
+			if (hook_how() == HOOK_BLOCK)
+				HOOK_BLOCKING((once_await(once), 0));
+			else
+				once_await(once);
 			errno = saved;
+		} else if (cas_acq(word_of(once), &s, generation | RUNNING)) { /* ORD(once) */
 			once_run(once, fn);
 			return;
 		}
-		errno = saved;
 	}
 }
 

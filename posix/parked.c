@@ -2,6 +2,8 @@
 /* Parks green threads that wait for an object of libc, and wakes them: see posix/parked.h. */
 #include "posix/parked.h"
 
+#include "debug/dump_signal.h"
+
 uint32_t gmp__parked[LOT_BUCKETS];
 
 void parked_unwait(struct waiter *w)
@@ -67,6 +69,51 @@ noinline void parked_wake_all(const void *key)
 	errno = saved;
 }
 
+noinline void parked_wake_from(const void *key)
+{
+	if (is_unsafe())
+		parked_wake_later(key);
+	else
+		parked_wake_first(key);
+}
+
+/* --- by sysmon --- */
+
+enum { SLOTS = 64 };
+static const void *slots[SLOTS]; /* (a) LATER-1 */
+
+static bool put_into(const void **slot, const void *key)
+{
+	const void *old = NULL;
+
+	return cas_seq(slot, &old, key) || old == key; /* ORD(posted) */
+}
+
+noinline void parked_wake_later(const void *key)
+{
+	int saved = errno;
+	unsigned i = (unsigned)(lot_hash(key) >> 32) % SLOTS;
+
+	while (!put_into(&slots[i], key))
+		i = (i + 1) % SLOTS; /* LATER-3 */
+	raise_errand_sig();
+	errno = saved;
+}
+
+/* On sysmon. */
+static void wake_posted(void)
+{
+	const void *key[SLOTS];
+
+	for (int i = 0; i < SLOTS; i++)
+		key[i] = ld_seq(&slots[i]) ? xchg_seq(&slots[i], NULL) : NULL; /* ORD(posted) */
+	for (int i = 0; i < SLOTS; i++)
+		if (key[i])
+			parked_wake_all(key[i]);
+}
+
+/* --- deadlines --- */
+
 int parked_deadline(clockid_t clock, const struct timespec *abs, int64_t *deadline)
 {
 	struct timespec now;
@@ -96,7 +143,8 @@ static void forget_parked(void)
 		st_rlx(&gmp__parked[i], 0);
 }
 
-__attribute__((constructor)) static void register_fork_handler(void)
+__attribute__((constructor)) static void parked_begin(void)
 {
+	gmp__posix_errand = wake_posted;
 	pthread_atfork(NULL, NULL, forget_parked);
 }

@@ -35,6 +35,23 @@
  * Among the green threads the queue is FIFO.  libc's queue of external threads and this one are
  * independent: an unlock wakes the first of each.
  *
+ * A waker that must not lock a bucket passes the wakeup on to sysmon: a signal handler, which may
+ * have interrupted the holder, and a library that the runtime itself calls (libgcc's unwinder), on
+ * g0 or in a P section.
+ *
+ *   such a waker                                    sysmon
+ *    1 steps 1 to 3 from above                       1 errand = 0
+ *    2 a slot that is NULL or has the key = the      2 takes the key of each slot: slot = NULL
+ *      key, by compare-and-swap     ORD(posted)      3 wakes all waiters of these keys
+ *    3 errand = 1, wakes sysmon     ORD(sysmon)
+ *
+ *   LATER-1  A slot is written before errand is set, and sysmon clears errand before it reads the
+ *            slots.  So no wakeup is lost.
+ *   LATER-2  A slot holds no count, so sysmon wakes all waiters of the object.  A waiter that does
+ *            not get it parks again.
+ *   LATER-3  sysmon empties the slots before it locks a bucket.  So a waker that finds all slots in
+ *            use waits for sysmon, and never for the thread that it has interrupted.
+ *
  * Verified by model/posix_mutex.pml.
  *
  * Rejected
@@ -43,6 +60,8 @@
  */
 #ifndef GMP_POSIX_PARKED_H
 #define GMP_POSIX_PARKED_H
+
+#include <sys/single_threaded.h>
 
 #include "parkinglot.h"
 #include "posix/hook.h"
@@ -77,16 +96,31 @@ typedef int (*parked_try)(void *object);
 int parked_acquire(const void *key, parked_try try, void *object, int busy, unsigned why,
 		   int64_t deadline);
 
+/* The caller is a signal handler, or code that the runtime calls: it must not lock a bucket. */
+static inline bool is_unsafe(void)
+{
+	struct m *m = getm();
+
+	return unlikely(m && m->inside) || unlikely(handler_runs());
+}
+
+/* Pass a wakeup of all waiters on to sysmon. */
+void parked_wake_later(const void *key);
+/* Steps 4 and 5, by sysmon if the caller is_unsafe. */
+void parked_wake_from(const void *key);
 /* Steps 4 and 5.  Returns false if no waiter was claimed.  Leaves errno as it was. */
 bool parked_wake_first(const void *key);
 void parked_wake_all(const void *key);
 
-/* Steps 2 to 5, after libc's function. */
+/* Steps 2 to 5, after libc's function.  While a run has green threads the process has several OS
+ * threads. */
 static inline void parked_wake(const void *key)
 {
+	if (__libc_single_threaded)
+		return;
 	fence_seq(); /* ORD(parked): after libc's unlock */
 	if (unlikely(ld_rlx(parked_at(key))))
-		parked_wake_first(key);
+		parked_wake_from(key);
 }
 
 /* The unwait of a waiter that counts in parked[bucket]. */

@@ -27,6 +27,7 @@
  * Rejected
  *   libc's try functions and a queue beside them: a writer in that queue would hold no reader off.
  */
+#include "base/os.h"
 #include "enter.h"
 #include "mode/chaos.h"
 #include "posix/parked.h"
@@ -155,6 +156,12 @@ static int rw_lock(pthread_rwlock_t *rw, bool writes, int64_t deadline)
 		if (err != EBUSY) {
 			lot_unlock(b);
 			return err;
+		}
+		if (is_unsafe()) {
+			lot_unlock(b);
+			os_yield();
+			woken = false;
+			continue;
 		}
 		struct sudog *sg = self_sudog(&f);
 

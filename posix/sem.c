@@ -5,28 +5,11 @@
  * libc keeps the value.  A green thread with own thread-locals takes it by sem_trywait, and parks
  * while that is EAGAIN (parked.h).  sem_post is replaced for all threads.
  *
- * sem_post is async-signal-safe.  A handler may have interrupted a thread that holds a bucket lock
- * or sched.lock, so it passes the wakeup on to sysmon:
- *
- *   sem_post in a handler                          sysmon
- *    1 libc's sem_post                              1 errand = 0
- *    2 full fence; parked[bucket] is 0?  done       2 takes each slot: slot -> NULL
- *    3 a slot that is NULL or has the key: the      3 wakes the first waiter of each key once for
- *      key, by compare-and-swap                       each post
- *    4 errand = 1, wakes sysmon
- *
- * Invariants
- *   PSEM-1  A slot is written before errand is set, and sysmon clears errand before it reads the
- *           slots.  So no post is lost.
- *   PSEM-2  A slot holds a key and no count: sysmon wakes all green threads that wait for the
- *           object.  A waiter that finds no value parks again.
- *   PSEM-3  sysmon empties the slots before it takes a bucket lock.  So a handler that finds all
- *           slots in use waits for sysmon, and never for the thread that it has interrupted.
+ * sem_post is async-signal-safe: in a handler sysmon wakes the green threads (LATER-1).
  *
  * Process-shared semaphores (sem_init with pshared, sem_open) are libc's alone: a post of another
  * process would wake no green thread.  Green threads wait as blocking code.
  */
-#include "debug/dump_signal.h"
 #include "mode/chaos.h"
 #include "posix/cancel.h"
 #include "posix/parked.h"
@@ -144,40 +127,6 @@ HOOK int sem_clockwait(sem_t *s, clockid_t clock, const struct timespec *abs)
 	return HOOK_BLOCKING(LIBC(sem_clockwait)(s, clock, abs));
 }
 
-/* --- posts --- */
-
-enum { SLOTS = 64 };
-static const void *slots[SLOTS]; /* (a) PSEM-1 */
-
-static bool put_into(const void **slot, const void *key)
-{
-	const void *old = NULL;
-
-	return cas_seq(slot, &old, key) || old == key; /* ORD(posted) */
-}
-
-/* Steps 3 and 4 of the handler. */
-static noinline void post_by_sysmon(const void *key)
-{
-	unsigned i = (unsigned)(lot_hash(key) >> 32) % SLOTS;
-
-	while (!put_into(&slots[i], key))
-		i = (i + 1) % SLOTS; /* PSEM-3 */
-	raise_errand_sig();
-}
-
-/* On sysmon. */
-static void wake_posted(void)
-{
-	const void *key[SLOTS];
-
-	for (int i = 0; i < SLOTS; i++)
-		key[i] = ld_seq(&slots[i]) ? xchg_seq(&slots[i], NULL) : NULL; /* ORD(posted) */
-	for (int i = 0; i < SLOTS; i++)
-		if (key[i])
-			parked_wake_all(key[i]);
-}
-
 HOOK int sem_post(sem_t *s)
 {
 	const void *key = parked_key(s, KEY_SEM);
@@ -186,17 +135,6 @@ HOOK int sem_post(sem_t *s)
 
 	if (err || shared)
 		return err;
-	fence_seq(); /* ORD(parked): after libc's post */
-	if (likely(!ld_rlx(parked_at(key))))
-		return 0;
-	if (handler_runs())
-		post_by_sysmon(key);
-	else
-		parked_wake_first(key);
+	parked_wake(key);
 	return 0;
-}
-
-__attribute__((constructor)) static void register_errand(void)
-{
-	gmp__posix_errand = wake_posted;
 }

@@ -10,6 +10,9 @@ static inline const void *mutex_key(const pthread_mutex_t *m)
 	return parked_key(m, KEY_MUTEX);
 }
 
+/* Green threads may be parked for it: it is neither process-shared nor robust, and has no priority
+ * protocol. */
+bool mutex_is_parkable(const pthread_mutex_t *m);
 int mutex_lock(pthread_mutex_t *m);
 /* The clock is CLOCK_REALTIME. */
 int mutex_timedlock(pthread_mutex_t *m, const struct timespec *abs);

@@ -12,7 +12,7 @@ int dump_signal_set(int signo);
 void dump_signal_errand(void);
 /* Let sysmon call dump_signal_errand and gmp__posix_errand soon.  Async-signal-safe. */
 void raise_errand_sig(void);
-/* (c) NULL, or an errand of libgmprt_posix: posix/sem.c. */
+/* (c) NULL, or an errand of libgmprt_posix: posix/parked.c. */
 extern errand_fn gmp__posix_errand;
 /* End of a run, after the end of sysmon. */
 void dump_signal_fini(void);

@@ -177,9 +177,12 @@ POSIX_TEST(rwlock_reader_may_lock_again)
 static void write_timed(void *arg)
 {
 	struct data *d = arg;
-	struct timespec t = time_in(CLOCK_MONOTONIC, 50);
 
-	CHECK_EQ(pthread_rwlock_clockwrlock(&d->rw, CLOCK_MONOTONIC, &t), ETIMEDOUT);
+	do {
+		struct timespec t = time_in(CLOCK_MONOTONIC, 20);
+
+		CHECK_EQ(pthread_rwlock_clockwrlock(&d->rw, CLOCK_MONOTONIC, &t), ETIMEDOUT);
+	} while (!__atomic_load_n(&d->arrived, __ATOMIC_ACQUIRE));
 	thread_count(&d->done);
 }
 
@@ -194,7 +197,7 @@ POSIX_TEST(rwlock_waiting_writer_keeps_readers_out_until_it_times_out)
 		CHECK_EQ(pthread_rwlock_unlock(&d.rw), 0);
 		thread_pass();
 	}
-	thread_start(&reader, read_once, &d);
+	thread_start(&reader, read_once, &d); /* counts in arrived */
 	thread_await(&d.inside, 1);
 	thread_end(&t);
 	thread_end(&reader);

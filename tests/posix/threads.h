@@ -12,6 +12,8 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "posix.h"
@@ -110,6 +112,15 @@ __attribute__((unused)) static bool time_is_past(clockid_t clock, const struct t
 
 	clock_gettime(clock, &now);
 	return now.tv_sec > t->tv_sec || (now.tv_sec == t->tv_sec && now.tv_nsec >= t->tv_nsec);
+}
+
+/* In chaos mode sysmon's signals end blocking code with EINTR. */
+__attribute__((unused)) static void skip_in_chaos(void)
+{
+	const char *debug = getenv("GMP_DEBUG");
+
+	if (debug && strstr(debug, "chaos"))
+		check_skip("chaos interrupts blocking code");
 }
 
 /* fn as a green thread with own thread-locals, on so many Ps. */
