@@ -137,8 +137,8 @@ POSIX_TEST(create_stack_size_of_attribute_is_usable)
 	pthread_t t;
 
 	CHECK_EQ(pthread_attr_init(&attr), 0);
-	CHECK_EQ(pthread_attr_setstacksize(&attr, 24 << 20), 0);
-	CHECK_EQ(pthread_create(&t, &attr, use_much_stack, (void *)(uintptr_t)(23 << 20)), 0);
+	CHECK_EQ(pthread_attr_setstacksize(&attr, 12 << 20), 0);
+	CHECK_EQ(pthread_create(&t, &attr, use_much_stack, (void *)(uintptr_t)(11 << 20)), 0);
 	join(t);
 	CHECK_EQ(pthread_attr_destroy(&attr), 0);
 }
