@@ -230,6 +230,11 @@ bool receiver_defers(int signo)
 	return is_present(&rec.main) && deferred & mask_bit(signo);
 }
 
+bool receiver_admits(int signo)
+{
+	return is_present(&rec.main) && ld_rlx(&rec.admitted) & mask_bit(signo);
+}
+
 static void end_receiver(void *arg)
 {
 	struct receiver *r = arg;

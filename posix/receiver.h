@@ -33,8 +33,9 @@ uint64_t receiver_default_mask(void);
 /* Whether receivers exist: a run of gmp_run, whose first green thread is the main receiver. */
 bool receiver_routes(void);
 
-/* Receivers exist, and none admits the signal. */
+/* Receivers exist, and none admits the signal; one admits it. */
 bool receiver_defers(int signo);
+bool receiver_admits(int signo);
 
 /* Begin to bring signals to receivers: start the thread. */
 void receiver_begin(void);

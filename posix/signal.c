@@ -26,9 +26,9 @@
  *   SIGTAB-4  The note is valid only for code on that stack below it.  So a handler that leaves by
  *             siglongjmp or pthread_exit needs no clean-up.
  *   SIGTAB-5  The child of a vfork shares the table, so it calls libc's function only.
- *   SIGTAB-6  A signal on its way to a receiver or in the trampoline, except with its bit of
- *             `held`, was accepted by a handler.  If the program removes the handler meanwhile, the
- *             signal is dropped: the default action might end the process after
+ *   SIGTAB-6  A signal on its way to an OS thread or a receiver, or in the trampoline without its
+ *             bit of `held`, was accepted by a handler.  If the program removes the handler
+ *             meanwhile, the signal is dropped: the default action might end the process after
  *             `alarm(0); signal(SIGALRM, SIG_DFL)`.
  */
 #include "posix/signal.h"
@@ -229,12 +229,25 @@ static struct sigaction for_program(int signo, struct sigaction k, const struct 
 	return k;
 }
 
+/* SIGTAB-6: with all signals blocked, takes what the kernel has for an OS thread that did not run
+ * yet. */
+static void drop_pending(int signo)
+{
+	sigset_t only = mask_set(mask_bit(signo));
+	static const struct timespec at_once;
+
+	while (LIBC(sigtimedwait)(&only, NULL, &at_once) == signo)
+		;
+}
+
 static int set_locked(int signo, const struct sigaction *sa, struct sigaction *old)
 {
 	struct sigaction entry = table.act[signo], kernels, mine;
 
 	if (sa) {
 		mine = for_kernel(signo, sa);
+		if (is_function(&entry) && !is_function(sa) && receiver_admits(signo))
+			drop_pending(signo);
 		set_entry(signo, sa);
 	}
 	int result = LIBC(sigaction)(signo, sa ? &mine : NULL, &kernels);
