@@ -23,6 +23,30 @@ static pid_t child(int ms, int status)
 	return pid;
 }
 
+static int held[2];
+
+/* A child that ends when release is called. */
+static pid_t held_child(int status)
+{
+	char c;
+
+	CHECK_EQ(pipe(held), 0);
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		close(held[1]);
+		_exit(read(held[0], &c, 1) == 0 ? status : 99);
+	}
+	CHECK(pid > 0);
+	close(held[0]);
+	return pid;
+}
+
+static void release(void)
+{
+	CHECK_EQ(close(held[1]), 0);
+}
+
 #define CHECK_EXITED(status, code) CHECK_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, code)
 
 POSIX_TEST(waitpid_returns_the_status)
@@ -61,10 +85,11 @@ POSIX_TEST(waitpid_bad_flags_is_einval)
 POSIX_TEST(waitpid_wnohang_returns_0)
 {
 	int status;
-	pid_t pid = child(200, 3);
+	pid_t pid = held_child(3);
 
 	CHECK_EQ(waitpid(pid, &status, WNOHANG), 0);
 	CHECK_EQ(waitpid(-1, &status, WNOHANG), 0);
+	release();
 	CHECK_EQ(waitpid(pid, &status, 0), pid);
 	CHECK_EXITED(status, 3);
 }
@@ -144,11 +169,12 @@ POSIX_TEST(waitid_fills_the_siginfo)
 POSIX_TEST(waitid_wnohang_returns_0)
 {
 	siginfo_t info;
-	pid_t pid = child(200, 0);
+	pid_t pid = held_child(0);
 
 	memset(&info, 0, sizeof(info));
 	CHECK_EQ(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG), 0);
 	CHECK_EQ(info.si_pid, 0);
+	release();
 	CHECK_EQ(waitid(P_PID, (id_t)pid, &info, WEXITED), 0);
 	CHECK_EQ(info.si_pid, pid);
 }
@@ -168,9 +194,10 @@ POSIX_TEST(wait3_fills_the_usage)
 	int status;
 
 	memset(&usage, 0xff, sizeof(usage));
-	pid_t pid = child(20, 6);
+	pid_t pid = held_child(6);
 
 	CHECK_EQ(wait3(&status, WNOHANG, &usage), 0);
+	release();
 	CHECK_EQ(wait3(&status, 0, &usage), pid);
 	CHECK_EXITED(status, 6);
 	CHECK(usage.ru_utime.tv_sec >= 0 && usage.ru_utime.tv_sec < 10);
@@ -183,9 +210,10 @@ POSIX_TEST(wait4_takes_the_named_child)
 {
 	struct rusage usage;
 	int status;
-	pid_t first = child(0, 1), second = child(20, 2);
+	pid_t first = child(0, 1), second = held_child(2);
 
 	CHECK_EQ(wait4(second, &status, WNOHANG, NULL), 0);
+	release();
 	CHECK_EQ(wait4(second, &status, 0, &usage), second);
 	CHECK_EXITED(status, 2);
 	CHECK(usage.ru_maxrss > 0);
