@@ -1,14 +1,61 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether a signal handler of the program runs on the calling green thread. */
+/*
+ * Signal handlers and waits: which code a handler interrupts, and what the replacements do then.
+ *
+ * Rule for a replacement that waits and that POSIX lets a handler interrupt:
+ *
+ *   handler_wait_begin();
+ *   result = a wait that returns a negative errno (gmp_poll, gmp_sleep_until, wait_on ...);
+ *   handler_wait_end();
+ *   if (result == -EINTR && the call is restarted by SA_RESTART && handler_restarts())
+ *           wait again, with the same deadline
+ *
+ * A call that POSIX or Linux never restarts (poll, select, nanosleep, sem_timedwait, sigtimedwait,
+ * a call with SO_RCVTIMEO ...) returns EINTR in any case.  A call that never returns EINTR (a
+ * mutex, a join) may use the same pair, and waits again: its handlers then run on the green thread
+ * itself.  Between both calls the handlers of the green thread are deferred, so waits of the
+ * runtime and its locks are safe from siglongjmp.  The handlers run in handler_wait_end, which may
+ * therefore not return.  Call both with no lock held.  Pairs do not nest.
+ *
+ * Blocking code (HOOK_BLOCKING) needs nothing of this: the kernel interrupts it.
+ */
 #ifndef GMP_POSIX_HANDLER_H
 #define GMP_POSIX_HANDLER_H
 
+#include "base/atomic.h"
 #include "base/base.h"
+#include "base/tls.h"
+
+/* (a) The program has installed a handler, or has changed a mask; never cleared. */
+extern uint32_t gmp__signals_used __attribute__((visibility("hidden")));
+
+/* The slow paths of the functions below. */
+bool gmp__handler_runs(void);
+void gmp__handler_wait_begin(void);
+void gmp__handler_wait_end(void);
 
 /* True in a handler, which must not park: the OS thread's signal mask would stay as it is. */
 static inline bool handler_runs(void)
 {
-	return false;
+	return unlikely(ld_rlx(&gmp__signals_used)) && gmp__handler_runs();
+}
+
+static inline void handler_wait_begin(void)
+{
+	if (unlikely(ld_rlx(&gmp__signals_used)))
+		gmp__handler_wait_begin();
+}
+
+static inline void handler_wait_end(void)
+{
+	if (unlikely(ld_rlx(&gmp__signals_used)))
+		gmp__handler_wait_end();
+}
+
+/* All handlers that ran in the last handler_wait_end have SA_RESTART. */
+static inline bool handler_restarts(void)
+{
+	return gmp__signal_state()->restarts;
 }
 
 /* A wait has returned -EINTR: true if the call restarts, since all handlers have SA_RESTART. */

@@ -23,6 +23,7 @@
 #include <gmp.h>
 
 #include "posix/handler.h"
+#include "posix/mask.h"
 #include "posix/real.h"
 #include "types.h"
 
@@ -45,6 +46,8 @@ static inline enum hook_how hook_how(void)
 #define HOOK_BLOCKING(call)                                                                        \
 	({                                                                                         \
 		gmp_block_enter();                                                                 \
+		if (unlikely(ld_rlx(&gmp__signals_used)))                                          \
+			mask_apply();                                                              \
 		__auto_type hook_result_ = (call);                                                 \
 		int hook_errno_ = errno;                                                           \
 		gmp_block_leave();                                                                 \

@@ -1,35 +1,99 @@
 /* SPDX-License-Identifier: MIT */
-/* Replaces the functions that sleep: the green thread parks until a timer fires. */
+/*
+ * Replaces the functions that sleep, and sched_yield: the green thread parks until a timer fires.
+ *
+ * A time on CLOCK_MONOTONIC, and a relative time on CLOCK_REALTIME, is one wait.  Other clocks may
+ * be set, or run while the machine is suspended: the wait polls the clock each second (STEP_NS).
+ * On a clock of CPU time, and on a clock that this file does not know, libc's function sleeps as
+ * blocking code.
+ */
 #include <time.h>
 
 #include "base/mem.h"
 #include "posix/cancel.h"
 #include "posix/hook.h"
 
+/* A step of the clock delays the end of an absolute sleep by up to that; each poll is a wakeup. */
+enum { STEP_NS = 1000000000, NS_PER_S = 1000000000 };
+
 static bool is_valid(const struct timespec *t)
 {
-	return t->tv_sec >= 0 && t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
+	return t->tv_sec >= 0 && t->tv_nsec >= 0 && t->tv_nsec < NS_PER_S;
 }
 
 static int64_t to_ns(const struct timespec *t)
 {
 	int64_t ns;
 
-	if (__builtin_mul_overflow(t->tv_sec, INT64_C(1000000000), &ns) ||
+	if (__builtin_mul_overflow(t->tv_sec, (int64_t)NS_PER_S, &ns) ||
 	    __builtin_add_overflow(ns, t->tv_nsec, &ns))
 		return INT64_MAX;
 	return ns;
 }
 
+static struct timespec to_timespec(int64_t ns)
+{
+	ns = ns > 0 ? ns : 0;
+	return (struct timespec){ ns / NS_PER_S, ns % NS_PER_S };
+}
+
+static int64_t clock_now(clockid_t clock)
+{
+	struct timespec t = { 0 };
+
+	clock_gettime(clock, &t);
+	return to_ns(&t);
+}
+
 /* Sleep until the deadline.  Returns 0 or an errno value. */
 static int sleep_until(int64_t deadline)
 {
-	cancel_point();
+	handler_wait_begin();
 	int err = gmp_sleep_until(deadline);
 
+	handler_wait_end();
 	if (err == -ECANCELED)
 		cancel_waited();
 	return -err;
+}
+
+/* Sleep until the clock reads `end`, or ns of CLOCK_MONOTONIC if steps is false. */
+static int sleep_on(clockid_t clock, bool steps, int64_t end, int64_t ns)
+{
+	int err = 0;
+
+	cancel_point();
+	if (!steps)
+		return sleep_until(gmp_deadline(ns));
+	do {
+		ns = end - clock_now(clock);
+		err = sleep_until(gmp_deadline(ns < STEP_NS ? ns : STEP_NS));
+	} while (!err && ns > STEP_NS);
+	return err;
+}
+
+/* Relative sleep of the caller, which parks.  Returns 0 or an errno value. */
+static int sleep_for(clockid_t clock, const struct timespec *t, struct timespec *rest)
+{
+	bool steps = clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC;
+	clockid_t by = steps ? clock : CLOCK_MONOTONIC;
+	int64_t ns = to_ns(t), end;
+
+	if (__builtin_add_overflow(clock_now(by), ns, &end))
+		end = INT64_MAX;
+	int err = sleep_on(by, steps, end, ns);
+
+	if (err && rest)
+		*rest = to_timespec(end - clock_now(by));
+	return err;
+}
+
+/* 0, or why the time is refused. */
+static int check_time(const struct timespec *t)
+{
+	if (!t)
+		return EFAULT;
+	return is_valid(t) ? 0 : EINVAL;
 }
 
 HOOK int nanosleep(const struct timespec *t, struct timespec *rest)
@@ -39,21 +103,78 @@ HOOK int nanosleep(const struct timespec *t, struct timespec *rest)
 	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(nanosleep)(t, rest));
 	case HOOK_PARK: break;
 	}
-	if (!is_valid(t)) {
-		errno = EINVAL;
-		return -1;
-	}
-	int64_t deadline = gmp_deadline(to_ns(t));
-	int err = sleep_until(deadline);
+	int err = check_time(t);
 
-	if (!err)
-		return 0;
-	if (rest) {
-		int64_t left = deadline - gmp_now();
+	return (int)hook_return(-(err ? err : sleep_for(CLOCK_REALTIME, t, rest)));
+}
 
-		left = left > 0 ? left : 0;
-		*rest = (struct timespec){ left / 1000000000, left % 1000000000 };
+static bool parks_on(clockid_t clock)
+{
+	switch (clock) {
+	case CLOCK_REALTIME:
+	case CLOCK_MONOTONIC:
+	case CLOCK_BOOTTIME:
+	case CLOCK_TAI: return true;
+	default: return false;
 	}
-	errno = err;
-	return -1;
+}
+
+HOOK int clock_nanosleep(clockid_t clock, int flags, const struct timespec *t,
+			 struct timespec *rest)
+{
+	enum hook_how how = hook_how();
+
+	if (how == HOOK_LIBC)
+		return LIBC(clock_nanosleep)(clock, flags, t, rest);
+	if (how == HOOK_BLOCK || !parks_on(clock))
+		return HOOK_BLOCKING(LIBC(clock_nanosleep)(clock, flags, t, rest));
+	int saved = errno, err = check_time(t);
+
+	if (!err && flags & TIMER_ABSTIME) {
+		int64_t end = to_ns(t);
+
+		err = sleep_on(clock, clock != CLOCK_MONOTONIC, end, end - clock_now(clock));
+	} else if (!err) {
+		err = sleep_for(clock, t, rest);
+	}
+	errno = saved;
+	return err;
+}
+
+HOOK unsigned sleep(unsigned seconds)
+{
+	struct timespec t = { seconds, 0 }, rest = { 0 };
+
+	switch (hook_how()) {
+	case HOOK_LIBC: return LIBC(sleep)(seconds);
+	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(sleep)(seconds));
+	case HOOK_PARK: break;
+	}
+	int saved = errno, err = sleep_for(CLOCK_REALTIME, &t, &rest);
+
+	errno = err ? err : saved;
+	return err ? (unsigned)rest.tv_sec : 0;
+}
+
+HOOK int usleep(useconds_t us)
+{
+	struct timespec t = { us / 1000000, us % 1000000 * 1000L };
+
+	switch (hook_how()) {
+	case HOOK_LIBC: return LIBC(usleep)(us);
+	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(usleep)(us));
+	case HOOK_PARK: break;
+	}
+	return (int)hook_return(-sleep_for(CLOCK_REALTIME, &t, NULL));
+}
+
+HOOK int sched_yield(void)
+{
+	switch (hook_how()) {
+	case HOOK_LIBC: return LIBC(sched_yield)();
+	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(sched_yield)());
+	case HOOK_PARK: break;
+	}
+	gmp_yield();
+	return 0;
 }

@@ -503,6 +503,16 @@ static void end_sigpipe(void)
 	sigpipe_replaced = false;
 }
 
+void signal_program_action(int signo, struct sigaction *sa)
+{
+	if (is_on_fault(sa))
+		*sa = *old_action(signo);
+	else if (is_on_sigpipe(sa))
+		*sa = (struct sigaction){ .sa_handler = SIG_DFL };
+	else if (is_on_asked(sa) || sa->sa_handler == on_chaos)
+		*sa = sends_signals() ? ask.base : ask.old;
+}
+
 int signal_init(void)
 {
 	struct sigaction sa = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK },
@@ -599,6 +609,7 @@ bool signal_thread_begin(struct m *m)
 {
 	bool given = give_altstack(m);
 
+	gmp__signal_state()->ours = true;
 	set_m_mask();
 	cpusample_thread_begin(m);
 	return given;
@@ -609,6 +620,7 @@ void signal_thread_end(struct m *m)
 	stack_t ss = { .ss_flags = SS_DISABLE }, now;
 
 	cpusample_thread_end(m);
+	gmp__signal_state()->ours = m->ours;
 	if (!m->ours)
 		signal_thread_restore();
 	if (!m->altstack)

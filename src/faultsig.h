@@ -31,6 +31,8 @@ bool signal_thread_begin(struct m *m);
 void signal_thread_end(struct m *m);
 /* Checks the disposition of SIGPIPE again, after it may have changed: SIGNAL-3. */
 void signal_check_sigpipe(void);
+/* If *sa is a handler of the runtime for signo, replaces it by the program's action. */
+void signal_program_action(int signo, struct sigaction *sa);
 /* Fork: in the child of an M, restores the mask of the thread that began the run. */
 void signal_thread_restore(void);
 /* Returns that mask in *set, for child processes. */

@@ -152,6 +152,12 @@ int os_sigaction(int signo, const struct sigaction *sa, struct sigaction *old);
 
 /* --- threads --- */
 int os_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size);
+/* Linux, set by libgmprt_posix: these threads begin with all signals blocked.  Ms then get the
+ * program's mask, when a signal handler can recognize them. */
+extern bool os_threads_block_signals;
+/* Linux: block all signals of the calling thread, except those of libc.  Returns the mask. */
+uint64_t os_signals_block(void);
+void os_signals_restore(uint64_t before);
 
 /* Return the bytes of the calling thread's stack below the caller's frame; on the main thread
  * RLIMIT_STACK; SIZE_MAX if not known, as on a stack that the program allocated. */

@@ -354,14 +354,33 @@ bool os_peek(uintptr_t at, void *buf, size_t n)
 
 /* --- threads --- */
 
+bool os_threads_block_signals;
+
+/* System calls: pthread_sigmask would unblock libc's signals. */
+uint64_t os_signals_block(void)
+{
+	uint64_t all = ~(UINT64_C(3) << 31), before = 0;
+
+	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, &before, sizeof(all));
+	return before;
+}
+
+void os_signals_restore(uint64_t before)
+{
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
+}
+
 /* The thread-local area of the program counts against the stack size. If too little remains,
  * pthread_create fails with EINVAL: retry with twice the size. */
 int os_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size)
 {
 	size_t least = (size_t)PTHREAD_STACK_MIN;
 	size_t size = round_up(max_of(stack_size, least), PAGE);
+	uint64_t before = 0;
 	int err;
 
+	if (os_threads_block_signals)
+		before = os_signals_block();
 	do {
 		pthread_attr_t attr;
 
@@ -374,6 +393,8 @@ int os_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_s
 		pthread_attr_destroy(&attr);
 		size *= 2;
 	} while (err == EINVAL && size <= (size_t)1 << 30);
+	if (os_threads_block_signals)
+		os_signals_restore(before);
 	return -err;
 }
 

@@ -142,6 +142,14 @@ noinline void gmp__cancel_renew(void)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 }
 
+noinline struct signal_state *gmp__signal_state(void)
+{
+	static _Thread_local struct signal_state state __attribute__((tls_model("initial-exec")));
+
+	__asm__ volatile("");
+	return &state;
+}
+
 #ifdef GMP_DEBUG_CHECKS
 noinline struct held_locks *gmp__held_locks(void)
 {
@@ -165,6 +173,7 @@ noinline int gmp__own_locals(struct own_local *own)
 	own[n++] = (struct own_local){ &tls_cleanups, sizeof(tls_cleanups) };
 	own[n++] = (struct own_local){ &tls_cancel, sizeof(tls_cancel) };
 	own[n++] = (struct own_local){ &tls_ring, sizeof(tls_ring) };
+	own[n++] = (struct own_local){ gmp__signal_state(), sizeof(struct signal_state) };
 #ifdef GMP_DEBUG_CHECKS
 	own[n++] = (struct own_local){ gmp__held_locks(), sizeof(struct held_locks) };
 #endif

@@ -84,9 +84,21 @@ void gmp__cancel_release(void);
  * cancellation of its OS thread, and a request that acts on g0 would end the M silently. */
 void gmp__cancel_renew(void);
 
+/* What libgmprt_posix keeps of signals for the calling thread or green thread: posix/signal.c. */
+struct receiver;
+struct signal_state {
+	uintptr_t low, high;       /* the stack of the handler that runs; high 0: none has run */
+	uint64_t mask;             /* of a green thread with own thread-locals, with has_mask */
+	struct receiver *receiver; /* see posix/receiver.h; NULL: none, or the main one */
+	bool has_mask;
+	bool ours;          /* the OS thread is an M, or was made by libgmprt_posix */
+	bool ran, restarts; /* handlers since the last handler_wait_end; all with SA_RESTART */
+};
+struct signal_state *gmp__signal_state(void);
+
 /* Fill own with the addresses of the runtime's thread-locals on this OS thread, for
  * debug/tlsleak.c, which ignores them. Returns their number. */
-enum { OWN_LOCALS = 9 };
+enum { OWN_LOCALS = 10 };
 struct own_local {
 	const void *at;
 	size_t size;

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Replaces pthread_sigmask and sigprocmask: a signal mask for each green thread with own
+ * thread-locals.
+ *
+ * The kernel keeps masks for OS threads.  The mask of a green thread is in its signal_state; a
+ * green thread that has set none has that of the main one.  Receivers (receiver.h) have it in the
+ * kernel, too: their OS thread gets it when they set it, after each wait that a handler may end,
+ * and in blocking code.
+ *
+ * A signal that was sent to the process is delivered if the main green thread admits it, or a
+ * green thread that has unblocked it.  So these patterns work as natively:
+ *   a block of signals by main, before other threads are made, and sigwait in one of them
+ *   a block of signals by main for a critical section: no handler runs meanwhile
+ *   a block of all signals by each other thread: handlers run on main only
+ *   a block by main, and one thread that unblocks the signals and handles them
+ *
+ * Invariants
+ *   MASK-1  After a signal has been blocked by the last receiver that admits it, signals that were
+ *           sent to the OS thread of the caller meanwhile are sent to the process again (rescue).
+ *           On that thread they would stay pending, and the caller may continue on another one.
+ *   MASK-2  Under gmp_start, and for a green thread that is only locked to its OS thread, the mask
+ *           is that of the OS thread.
+ */
+#include "posix/mask.h"
+
+#include <pthread.h>
+
+#include "enter.h"
+#include "posix/handler.h"
+#include "posix/hook.h"
+#include "posix/receiver.h"
+#include "posix/signal.h"
+
+/* SIGKILL and SIGSTOP, and what libc never blocks. */
+#define NEVER_BLOCKED (mask_bit(SIGKILL) | mask_bit(SIGSTOP) | mask_bit(32) | mask_bit(33))
+
+enum { RESCUED_MOST = 16 };
+
+/* The caller, also in blocking code, has a mask of its own. */
+static bool has_own_mask(void)
+{
+	const struct g *gp = own_green();
+
+	return gp && gp->resume & RESUME_OWN_TLS && receiver_routes();
+}
+
+static uint64_t own_mask(void)
+{
+	const struct signal_state *s = gmp__signal_state();
+
+	return s->has_mask ? s->mask : receiver_default_mask();
+}
+
+/* MASK-1 */
+static void rescue(uint64_t bits)
+{
+	static const struct timespec at_once;
+	siginfo_t info[RESCUED_MOST];
+	sigset_t set = mask_set(bits & ~signal_undeferred());
+	int n = 0;
+
+	if (!mask_of(&set))
+		return;
+	while (n < RESCUED_MOST && LIBC(sigtimedwait)(&set, &info[n], &at_once) > 0)
+		receiver_unpack_sig(&info[n++]);
+	for (int i = 0; i < n; i++)
+		receiver_send_sig(info[i].si_signo, &info[i]);
+}
+
+static void forked(void)
+{
+	const struct signal_state *s = gmp__signal_state();
+	sigset_t set = mask_set(s->mask);
+
+	if (s->has_mask)
+		LIBC(pthread_sigmask)(SIG_SETMASK, &set, NULL);
+}
+
+static void note_use(void)
+{
+	static uint32_t registered;
+
+	st_rlx(&gmp__signals_used, 1u);
+	if (!ld_rlx(&registered) && pthread_atfork(NULL, NULL, forked) == 0)
+		st_rlx(&registered, 1u);
+}
+
+void mask_apply(void)
+{
+	const struct receiver *r = receiver_self();
+
+	if (!r || !r->exact)
+		return;
+	sigset_t set = mask_set(ld_rlx(&r->mask));
+
+	LIBC(pthread_sigmask)(SIG_SETMASK, &set, NULL);
+}
+
+static struct receiver *receiver_for(uint64_t mask)
+{
+	struct receiver *r = receiver_self();
+
+	if (!r && ~mask & receiver_default_mask() & ~signal_undeferred())
+		r = receiver_new(mask & ~signal_undeferred());
+	return r;
+}
+
+/* Set the mask of the caller, which has its own. */
+static void set_own_mask(uint64_t mask)
+{
+	struct signal_state *s = gmp__signal_state();
+	uint64_t before = own_mask();
+
+	mask &= ~NEVER_BLOCKED;
+	note_use();
+	struct receiver *r = receiver_for(mask);
+
+	s->mask = mask;
+	s->has_mask = true;
+	if (!r)
+		return;
+	bool tell = receiver_set_mask(r, mask);
+
+	if (~mask & before)
+		receiver_begin();
+	mask_apply();
+	if (tell)
+		receiver_tell();
+	rescue(mask & ~before);
+}
+
+static int change(int how, const sigset_t *set, sigset_t *old)
+{
+	uint64_t before = own_mask(), bits = set ? mask_of(set) : 0;
+
+	if (set && how != SIG_BLOCK && how != SIG_UNBLOCK && how != SIG_SETMASK)
+		return EINVAL;
+	if (set)
+		set_own_mask(how == SIG_BLOCK     ? before | bits
+			     : how == SIG_SETMASK ? bits
+						  : before & ~bits);
+	if (old)
+		*old = mask_set(before);
+	return 0;
+}
+
+uint64_t mask_block(uint64_t bits)
+{
+	if (!has_own_mask())
+		return 0;
+	uint64_t before = own_mask();
+
+	set_own_mask(before | bits);
+	return before;
+}
+
+void mask_restore(uint64_t mask)
+{
+	if (has_own_mask())
+		set_own_mask(mask);
+}
+
+uint64_t mask_swap(const sigset_t *set)
+{
+	uint64_t before;
+
+	if (!set || !has_own_mask())
+		return 0;
+	before = own_mask();
+	note_use();
+	struct receiver *r = receiver_for(mask_of(set));
+
+	if (r && receiver_set_mask(r, mask_of(set)))
+		receiver_tell();
+	return before;
+}
+
+void mask_swap_back(const sigset_t *set, uint64_t before)
+{
+	struct receiver *r = set && has_own_mask() ? receiver_self() : NULL;
+
+	if (!r)
+		return;
+	bool tell = receiver_set_mask(r, before);
+
+	mask_apply();
+	if (tell)
+		receiver_tell();
+	rescue(before & ~mask_of(set));
+}
+
+HOOK int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+	if (hook_how() != HOOK_PARK || !has_own_mask())
+		return LIBC(pthread_sigmask)(how, set, old);
+	int saved = errno, err = change(how, set, old);
+
+	errno = saved;
+	return err;
+}
+
+HOOK int sigprocmask(int how, const sigset_t *set, sigset_t *old)
+{
+	if (hook_how() != HOOK_PARK || !has_own_mask())
+		return LIBC(sigprocmask)(how, set, old);
+	int saved = errno, err = change(how, set, old);
+
+	errno = err ? err : saved;
+	return err ? -1 : 0;
+}

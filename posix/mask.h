@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* Signal masks of green threads with own thread-locals: see mask.c. */
+#ifndef GMP_POSIX_MASK_H
+#define GMP_POSIX_MASK_H
+
+#include <signal.h>
+
+#include "base/base.h"
+
+static inline uint64_t mask_bit(int signo)
+{
+	return (uint64_t)1 << (signo - 1);
+}
+
+static inline uint64_t mask_of(const sigset_t *set)
+{
+	return *(const uint64_t *)(const void *)set;
+}
+
+static inline sigset_t mask_set(uint64_t mask)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	*(uint64_t *)(void *)&set = mask;
+	return set;
+}
+
+/* Add bits to the mask of the calling green thread.  Returns the mask from before. */
+uint64_t mask_block(uint64_t bits);
+void mask_restore(uint64_t mask);
+
+/*
+ * In blocking code, around a call of libc that sets a mask for its time (sigsuspend, ppoll,
+ * pselect, epoll_pwait): mask_swap(set) before it, mask_swap_back after it.  The signals that the
+ * set admits then reach the calling OS thread.  set NULL: nothing.
+ */
+uint64_t mask_swap(const sigset_t *set);
+void mask_swap_back(const sigset_t *set, uint64_t before);
+
+/* In blocking code: the OS thread gets the mask of the calling green thread, if that handles
+ * signals. */
+void mask_apply(void);
+
+#endif

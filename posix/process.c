@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Replaces the functions that wait for child processes.
+ *
+ *   call                                       a green thread that would wait
+ *   WNOHANG                                    does not wait: libc's function
+ *   waitpid of one child, without flags        parks until its pidfd is readable (sys/waitpid.c)
+ *   any other wait; system, pclose             libc's function as blocking code
+ *
+ * There is nothing to poll for the end of any child, of a process group, or for a stop: SIGCHLD is
+ * one signal for several children, and may be ignored.  The kernel's own wait is right there, and
+ * does not take the children of other waiters.
+ *
+ * system blocks SIGCHLD for the caller, so that a handler does not wait for its child; the green
+ * thread's mask (mask.h) does the same for the handlers that other OS threads would run.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "posix/cancel.h"
+#include "posix/hook.h"
+#include "posix/mask.h"
+
+/* The value of call, which may wait, in each kind of caller. */
+#define MAY_WAIT(waits, call)                                                                      \
+	({                                                                                         \
+		enum hook_how how_ = hook_how();                                                   \
+		if (how_ == HOOK_LIBC)                                                             \
+			return call;                                                               \
+		if (how_ == HOOK_PARK)                                                             \
+			cancel_point();                                                            \
+		!(waits) ? (call) : HOOK_BLOCKING(call);                                           \
+	})
+
+/* The same child, and no flag: parks. */
+static pid_t wait_for(pid_t pid, int *status)
+{
+	pid_t result;
+
+	cancel_point();
+	do {
+		handler_wait_begin();
+		result = gmp_waitpid(pid, status, 0);
+		handler_wait_end();
+	} while (result == -EINTR && handler_restarts());
+	if (result == -ECANCELED)
+		cancel_waited();
+	return (pid_t)hook_return(result);
+}
+
+HOOK pid_t waitpid(pid_t pid, int *status, int flags)
+{
+	if (pid > 0 && !flags && hook_how() == HOOK_PARK)
+		return wait_for(pid, status);
+	return MAY_WAIT(!(flags & WNOHANG), LIBC(waitpid)(pid, status, flags));
+}
+
+HOOK pid_t wait(int *status)
+{
+	return MAY_WAIT(true, LIBC(wait)(status));
+}
+
+HOOK int waitid(idtype_t type, id_t id, siginfo_t *info, int flags)
+{
+	return MAY_WAIT(!(flags & WNOHANG), LIBC(waitid)(type, id, info, flags));
+}
+
+HOOK pid_t wait3(int *status, int flags, struct rusage *usage)
+{
+	return MAY_WAIT(!(flags & WNOHANG), LIBC(wait3)(status, flags, usage));
+}
+
+HOOK pid_t wait4(pid_t pid, int *status, int flags, struct rusage *usage)
+{
+	return MAY_WAIT(!(flags & WNOHANG), LIBC(wait4)(pid, status, flags, usage));
+}
+
+HOOK int system(const char *command)
+{
+	enum hook_how how = hook_how();
+
+	if (how == HOOK_LIBC || !command)
+		return LIBC(system)(command);
+	if (how == HOOK_BLOCK)
+		return HOOK_BLOCKING(LIBC(system)(command));
+	cancel_point();
+	uint64_t old = mask_block(mask_bit(SIGCHLD));
+	int status = HOOK_BLOCKING(LIBC(system)(command)), saved = errno;
+
+	mask_restore(old);
+	errno = saved;
+	return status;
+}
+
+HOOK FILE *popen(const char *command, const char *mode)
+{
+	return MAY_WAIT(true, LIBC(popen)(command, mode));
+}
+
+HOOK int pclose(FILE *f)
+{
+	return MAY_WAIT(true, LIBC(pclose)(f));
+}

@@ -1,0 +1,664 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Receivers: brings each signal that was sent to the process to the green thread that handles it.
+ *
+ * On OS threads, the kernel chooses a thread that does not block the signal, and prefers the main
+ * thread.  A handler that ends a wait of it with EINTR is how programs stop an accept loop or a
+ * pause.  Green threads have no kernel thread of their own, so the trampoline (signal.c) asks
+ * receiver_route_sig, and the signal thread wakes the receiver:
+ *
+ *   trampoline, on any OS thread           signal thread                  receiver, a G
+ *    1 choose the receiver; if it is the    1 wait for SIG_FORWARD
+ *      caller, and not busy: call the       2 lock; choose the receiver
+ *      handler                              3 in a wait (`waits`): store   1 begin: busy, lock,
+ *    2 otherwise send SIG_FORWARD with        the signal in it, claim the    waits = true, unlock
+ *      the siginfo to the signal thread       wait with -EINTR, unlock,    2 wait
+ *                                             ready; until the store is    3 end: lock, waits =
+ *                                             taken, claim again             false, take the stored
+ *                                           4 running: send the signal       signal, unlock
+ *                                             to its OS thread, unlock     4 send it to the own OS
+ *                                           5 otherwise: try again;          thread: the trampoline
+ *                                             after TRIES, call the          calls the handler
+ *                                             handler here
+ *
+ * The stored signal and `waits` change under one lock.  So a signal that comes between steps 1 and
+ * 3 of the receiver is stored, and ends the wait: either the claim wins, or the receiver reads the
+ * store in step 3.  A signal that comes before step 1 is handled where the receiver runs, as
+ * natively, and the wait begins.  The kernel queues the signals to the signal thread in order.
+ *
+ * A signal that no receiver admits is blocked: an OS thread of the runtime that gets it adds it to
+ * the mask of the interrupted code, which blocks it from then on, and sends it to the process
+ * again.  It ends up pending, where sigwait, signalfd and sigpending find it, or on an external
+ * thread that admits it.
+ *
+ * Invariants
+ *   RECEIVER-1  Receivers are the first green thread of gmp_run, the main one, and each other
+ *               green thread that has unblocked a signal that the main one blocks.  If several
+ *               admit a signal, the main one gets it.
+ *   RECEIVER-2  `admitted` is the union of the signals that receivers do not block; it changes
+ *               under the lock, before the masks of OS threads.
+ *   RECEIVER-3  While its receiver is busy, no handler runs on a green thread: it is about to take
+ *               the lock, or inside the runtime.  siglongjmp from a handler leaves neither.
+ *   RECEIVER-4  The signal thread admits all signals of `admitted`, so one OS thread always does.
+ *               It forwards to itself.  Its mask follows after that of the receiver which admits a
+ *               signal: a pending signal is handled there before pthread_sigmask returns.  Other
+ *               threads of the runtime that are no Ms block all signals.
+ *   RECEIVER-5  Signals that were sent to one thread (si_code SI_TKILL), and faults, are handled by
+ *               the OS thread that gets them.
+ *   RECEIVER-6  A signal is sent to the OS thread of a running receiver only if that thread does
+ *               not block it (/proc/self/task/TID/status): it would be pending there for good.
+ *   RECEIVER-7  Lifetime: the signal thread uses a g struct inside rt_enter only, and only of the
+ *               present run.
+ *
+ * SIG_FORWARD is a signal of libc (SIGCANCEL), which is sent to the signal thread by nothing else,
+ * and which is blocked there.  The kernel forbids other si_codes than negative ones between
+ * threads: a siginfo is sent with the si_code CODE_FORWARDED (to a thread) or CODE_DEFERRED (to the
+ * process), and its code and number in si_errno.
+ *
+ * Rejected
+ *   A pipe to a green thread, as sys/notify.c: a program that closes all fds closes it, too.
+ *   All signals blocked on Ms: see faultsig.c.
+ */
+#include "posix/receiver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "enter.h"
+#include "faultsig.h"
+#include "m.h"
+#include "machine/frame.h"
+#include "park.h"
+#include "posix/handler.h"
+#include "posix/hook.h"
+#include "posix/signal.h"
+#include "waiter.h"
+
+enum {
+	SIG_FORWARD = 32,
+	CODE_FORWARDED = -1000,
+	CODE_DEFERRED = -1001,
+	CODE_SHIFT = 8,
+	SIGSET_BYTES = 8
+};
+
+/* THREAD_STACK: handlers may run there.  TRY_NS, TRIES: 5 ms until a signal is handled by the
+ * signal thread, since its receiver is in a wait that no handler ends; not measured. */
+enum { THREAD_STACK = 256 * 1024, TRY_NS = 100000, TRIES = 50 };
+
+static struct {
+	struct lock lock;
+	struct receiver main;
+	struct receiver *others; /* under the lock */
+	uint64_t admitted;       /* (a) RECEIVER-2; valid while main.run is the present run */
+	int tid;                 /* (a) of the signal thread; 0: there is none */
+	int forced;              /* (o) of the signal thread: it handles this signal itself */
+	bool starting;           /* under the lock */
+	bool has_key;            /* under the lock */
+	pthread_key_t key;       /* its destructor ends a receiver */
+} rec;
+
+/* --- packed signals --- */
+
+static siginfo_t pack(int signo, const siginfo_t *info, int code)
+{
+	siginfo_t packed = *info;
+
+	packed.si_errno = (int)((unsigned)info->si_code << CODE_SHIFT) | info->si_signo;
+	packed.si_code = code;
+	packed.si_signo = signo;
+	return packed;
+}
+
+bool receiver_unpack_sig(siginfo_t *info)
+{
+	bool forwarded = info->si_code == CODE_FORWARDED;
+
+	if (!forwarded && info->si_code != CODE_DEFERRED)
+		return false;
+	info->si_signo = info->si_errno & ((1 << CODE_SHIFT) - 1);
+	info->si_code = info->si_errno >> CODE_SHIFT;
+	info->si_errno = 0;
+	return forwarded;
+}
+
+int receiver_send_sig(int signo, const siginfo_t *info)
+{
+	siginfo_t packed = pack(signo, info, CODE_DEFERRED);
+
+	return (int)syscall(SYS_rt_sigqueueinfo, getpid(), signo, &packed);
+}
+
+int receiver_send_to_sig(int tid, int signo, const siginfo_t *info)
+{
+	siginfo_t packed = pack(signo, info, CODE_FORWARDED);
+
+	return (int)syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, signo, &packed);
+}
+
+/* Returns whether the kernel has taken the signal. */
+static bool forward_sig(const siginfo_t *info)
+{
+	int tid = ld_rlx(&rec.tid);
+
+	return tid && receiver_send_to_sig(tid, SIG_FORWARD, info) == 0;
+}
+
+/* --- receivers --- */
+
+static bool is_present(const struct receiver *r)
+{
+	return ld_rlx(&r->run) == sched.run && ld_rlx(&sched.state) == RUN_ON;
+}
+
+static bool admits(const struct receiver *r, int signo)
+{
+	return is_present(r) && !(ld_rlx(&r->mask) & mask_bit(signo));
+}
+
+static void update_admitted_locked(void)
+{
+	uint64_t admitted = ~ld_rlx(&rec.main.mask);
+
+	for (struct receiver *r = rec.others; r; r = r->next)
+		if (is_present(r))
+			admitted |= ~ld_rlx(&r->mask);
+	st_rlx(&rec.admitted, admitted);
+}
+
+void receiver_tell(void)
+{
+	siginfo_t info = { 0 };
+
+	forward_sig(&info);
+}
+
+/* The first call of a run makes the main receiver. */
+static void begin_main(void)
+{
+	sigset_t set;
+
+	if (likely(ld_rlx(&rec.main.run) == sched.run) || !sched.main)
+		return;
+	signal_program_mask(&set);
+	lock(&rec.lock, LR_RECEIVER);
+	if (ld_rlx(&rec.main.run) != sched.run) {
+		rec.main = (struct receiver){ .gp = sched.main,
+					      .mask = mask_of(&set) & ~signal_undeferred() };
+		st_rlx(&rec.main.run, sched.run);
+		update_admitted_locked();
+	}
+	unlock(&rec.lock, LR_RECEIVER);
+	receiver_tell();
+}
+
+struct receiver *receiver_self(void)
+{
+	struct g *gp = own_green();
+
+	if (!gp)
+		return NULL;
+	begin_main();
+	if (gp == sched.main)
+		return &rec.main;
+	struct receiver *r = gmp__signal_state()->receiver;
+
+	return r && r->gp == gp && is_present(r) ? r : NULL;
+}
+
+bool receiver_routes(void)
+{
+	if (own_green())
+		begin_main();
+	return is_present(&rec.main);
+}
+
+uint64_t receiver_default_mask(void)
+{
+	return ld_rlx(&rec.main.mask);
+}
+
+bool receiver_defers(int signo)
+{
+	uint64_t deferred = ~ld_rlx(&rec.admitted) & ~signal_undeferred();
+
+	return is_present(&rec.main) && deferred & mask_bit(signo);
+}
+
+bool receiver_admits(int signo)
+{
+	return is_present(&rec.main) && ld_rlx(&rec.admitted) & mask_bit(signo);
+}
+
+static void end_receiver(void *arg)
+{
+	struct receiver *r = arg;
+
+	st_rlx(&r->busy, 1u);
+	lock(&rec.lock, LR_RECEIVER);
+	*r->at = r->next;
+	if (r->next)
+		r->next->at = r->at;
+	update_admitted_locked();
+	unlock(&rec.lock, LR_RECEIVER);
+	gmp__signal_state()->receiver = NULL;
+	free(r);
+}
+
+static bool make_key(void)
+{
+	lock(&rec.lock, LR_RECEIVER);
+	if (!rec.has_key)
+		rec.has_key = pthread_key_create(&rec.key, end_receiver) == 0;
+	unlock(&rec.lock, LR_RECEIVER);
+	return rec.has_key;
+}
+
+struct receiver *receiver_new(uint64_t mask)
+{
+	struct receiver *r = calloc(1, sizeof(*r));
+
+	if (!r || !make_key() || pthread_setspecific(rec.key, r)) {
+		free(r);
+		return NULL;
+	}
+	*r = (struct receiver){ .gp = own_green(), .run = sched.run, .mask = mask };
+	gmp__signal_state()->receiver = r;
+	st_rlx(&r->busy, 1u);
+	lock(&rec.lock, LR_RECEIVER);
+	r->at = &rec.others;
+	r->next = rec.others;
+	if (r->next)
+		r->next->at = &r->next;
+	rec.others = r;
+	update_admitted_locked();
+	unlock(&rec.lock, LR_RECEIVER);
+	st_rlx(&r->busy, 0u);
+	return r;
+}
+
+bool receiver_set_mask(struct receiver *r, uint64_t mask)
+{
+	uint64_t before = ld_rlx(&rec.admitted);
+
+	st_rlx(&r->busy, ld_rlx(&r->busy) + 1);
+	signal_hold_defaults(mask & before);
+	lock(&rec.lock, LR_RECEIVER);
+	st_rlx(&r->mask, mask & ~signal_undeferred());
+	r->exact = true;
+	update_admitted_locked();
+	unlock(&rec.lock, LR_RECEIVER);
+	uint64_t now = ld_rlx(&rec.admitted);
+
+	if (now & ~before)
+		signal_release_defaults(now & ~before);
+	st_rlx(&r->busy, ld_rlx(&r->busy) - 1);
+	return now != before;
+}
+
+/* --- routing: the trampoline --- */
+
+/* The thread pointer tells for a green thread with own thread-locals, which may run on a stack that
+ * the program has made. */
+static struct g *interrupted_green_sig(const void *context)
+{
+	struct m *m = getm();
+	struct g *gp = m ? m->curg : NULL;
+
+	if (gmp__blockedm())
+		return gmp__blockedm()->curg;
+	if (!gp || gmp__tls_host())
+		return gp;
+	uintptr_t sp = context_sp_sig(context), low = (uintptr_t)gp->stack;
+
+	return low && sp - low < (size_t)1 << gp->stack_class ? gp : NULL;
+}
+
+static bool is_for_thread_sig(int signo, const siginfo_t *info)
+{
+	if (info->si_code == SI_TKILL)
+		return true;
+	switch (signo) {
+	case SIGSEGV:
+	case SIGBUS:
+	case SIGFPE:
+	case SIGILL:
+	case SIGTRAP:
+	case SIGSYS: return true;
+	default: return false;
+	}
+}
+
+static bool is_signal_thread_sig(void)
+{
+	return os_thread_id() == ld_rlx(&rec.tid);
+}
+
+static bool is_runtimes_thread_sig(void)
+{
+	return getm() || gmp__blockedm() || gmp__signal_state()->ours;
+}
+
+/* No receiver admits the signal. */
+static bool route_blocked_sig(int signo, const siginfo_t *info, void *context)
+{
+	if (!is_runtimes_thread_sig())
+		return true;
+	sigaddset(&((ucontext_t *)context)->uc_sigmask, signo);
+	return receiver_send_sig(signo, info) != 0;
+}
+
+bool receiver_route_sig(int signo, bool handled, siginfo_t *info, void *context)
+{
+	if (!is_present(&rec.main) || is_for_thread_sig(signo, info))
+		return true;
+	if (is_signal_thread_sig() && rec.forced == signo)
+		return true;
+	if (!(ld_rlx(&rec.admitted) & mask_bit(signo)))
+		return route_blocked_sig(signo, info, context);
+	if (!handled) /* its action is one of the process */
+		return true;
+	const struct g *gp = interrupted_green_sig(context);
+	const struct receiver *r = &rec.main;
+
+	if (!admits(r, signo)) {
+		if (!is_runtimes_thread_sig())
+			return true;
+		r = gp && gp->resume & RESUME_OWN_TLS ? gmp__signal_state()->receiver : NULL;
+	}
+	if (r && gp && r->gp == gp && admits(r, signo) && !ld_rlx(&r->busy))
+		return true;
+	return !forward_sig(info);
+}
+
+/* --- waits of receivers --- */
+
+void gmp__handler_wait_begin(void)
+{
+	struct receiver *r = receiver_self();
+
+	if (likely(!r))
+		return;
+	if (unlikely(!ld_rlx(&rec.tid)))
+		receiver_begin();
+	st_rlx(&r->busy, 1u);
+	lock(&rec.lock, LR_RECEIVER);
+	r->waits = true;
+	unlock(&rec.lock, LR_RECEIVER);
+}
+
+/* Handle the signal on the calling OS thread, now: the kernel calls the trampoline. */
+static void handle_here(const struct receiver *r, int signo, const siginfo_t *info)
+{
+	sigset_t only = mask_set(mask_bit(signo));
+
+	if (ld_rlx(&r->mask) & mask_bit(signo)) { /* blocked meanwhile */
+		receiver_send_sig(signo, info);
+		return;
+	}
+	LIBC(pthread_sigmask)(SIG_UNBLOCK, &only, NULL);
+	receiver_send_to_sig(os_thread_id(), signo, info);
+}
+
+void gmp__handler_wait_end(void)
+{
+	struct receiver *r = receiver_self();
+	struct signal_state *s = gmp__signal_state();
+	siginfo_t info;
+
+	s->ran = false;
+	s->restarts = true;
+	if (likely(!r) || !r->waits)
+		return;
+	lock(&rec.lock, LR_RECEIVER);
+	r->waits = false;
+	int signo = r->signo;
+
+	info = r->info;
+	r->signo = 0;
+	unlock(&rec.lock, LR_RECEIVER);
+	st_rlx(&r->busy, 0u);
+	if (r->exact)
+		mask_apply();
+	if (signo)
+		handle_here(r, signo, &info);
+}
+
+/* --- the signal thread --- */
+
+/* Step 3: as cancel_wait of park.c. */
+static bool claim_wait(struct g *gp)
+{
+	if (waiter_hold(&gp->w) != WAITER_ARMED)
+		return false;
+	bool cut = !gp->uncancellable;
+
+	st_rel(&gp->w.state, cut ? CLAIMED_WITH(-EINTR) : WAITER_ARMED); /* ORD(waiter.claim) */
+	return cut;
+}
+
+/* RECEIVER-6 */
+static bool thread_admits(int tid, int signo)
+{
+	char path[64], line[128];
+	unsigned long long blocked = ~0ull;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/status", tid);
+	FILE *f = fopen(path, "re");
+
+	if (!f)
+		return false;
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "SigBlk: %llx", &blocked) == 1)
+			break;
+	fclose(f);
+	return !(blocked & mask_bit(signo));
+}
+
+/* AGAIN: at most TRIES times.  LATER: without bound. */
+enum delivery { DONE, AGAIN, LATER, NONE };
+
+static enum delivery send_to_running(const struct receiver *r, int signo, const siginfo_t *info)
+{
+	uint8_t status = ld_rlx(&r->gp->status);
+	uint64_t ran_from;
+	int64_t since;
+	int tid;
+
+	if (status == G_RUNNABLE)
+		return LATER;
+	if (status != G_RUNNING && status != G_BLOCKED)
+		return AGAIN; /* in a wait that no handler ends */
+	if (!m_of_running(r->gp, &tid, &since, &ran_from))
+		return LATER;
+	if (!thread_admits(tid, signo))
+		return AGAIN;
+	return receiver_send_to_sig(tid, signo, info) == 0 ? DONE : AGAIN;
+}
+
+static struct receiver *choose_locked(int signo)
+{
+	struct receiver *r = &rec.main;
+
+	if (admits(r, signo))
+		return r;
+	for (r = rec.others; r && !admits(r, signo); r = r->next)
+		;
+	return r;
+}
+
+/* Step 3, with the lock held.  stored: an earlier call has stored the signal in r. */
+static enum delivery store_locked(struct receiver *r, int signo, const siginfo_t *info, bool stored,
+				  struct g **woken)
+{
+	if (r->signo && !stored)
+		return LATER; /* an earlier signal, which r is about to handle */
+	r->signo = signo;
+	r->info = *info;
+	if (!claim_wait(r->gp))
+		return LATER;
+	*woken = r->gp;
+	return DONE;
+}
+
+/* Steps 2 to 4, inside rt_enter. */
+static enum delivery deliver_once(int signo, const siginfo_t *info, struct receiver **stored)
+{
+	enum delivery done = NONE;
+	struct g *woken = NULL;
+
+	lock(&rec.lock, LR_RECEIVER);
+	struct receiver *r = choose_locked(signo);
+
+	if (*stored && (*stored != r || !r->signo)) {
+		done = DONE; /* r has taken it */
+	} else if (r && r->waits) {
+		bool mine = *stored || !r->signo;
+
+		done = store_locked(r, signo, info, *stored, &woken);
+		*stored = mine ? r : NULL;
+	} else if (r) {
+		done = send_to_running(r, signo, info);
+	}
+	unlock(&rec.lock, LR_RECEIVER);
+	if (woken)
+		ready(&woken->w);
+	return done;
+}
+
+/* Step 5: the trampoline of this thread calls the handler. */
+static void handle_by_thread(int signo, const siginfo_t *info)
+{
+	sigset_t only = mask_set(mask_bit(signo));
+
+	rec.forced = signo;
+	receiver_send_to_sig(rec.tid, signo, info);
+	LIBC(pthread_sigmask)(SIG_UNBLOCK, &only, NULL);
+	rec.forced = 0;
+}
+
+/* One attempt, unless the run has ended (NONE). */
+static enum delivery try_deliver(int signo, const siginfo_t *info, struct receiver **stored)
+{
+	enum delivery done = NONE;
+
+	if (!rt_enter())
+		return NONE;
+	if (is_present(&rec.main)) {
+		done = deliver_once(signo, info, stored);
+		if (done == NONE && receiver_send_sig(signo, info) == 0) /* blocked meanwhile */
+			done = DONE;
+	}
+	rt_leave();
+	return done;
+}
+
+static void deliver(int signo, const siginfo_t *info)
+{
+	struct receiver *stored = NULL;
+	enum delivery done;
+	int tries = 0;
+
+	while ((done = try_deliver(signo, info, &stored)) == LATER ||
+	       (done == AGAIN && tries++ < TRIES))
+		os_nap(TRY_NS);
+	if (done != DONE)
+		handle_by_thread(signo, info);
+}
+
+/* RECEIVER-4.  By a system call: libc would leave SIG_FORWARD out. */
+static void signal_thread_mask(void)
+{
+	uint64_t blocked = ~ld_rlx(&rec.admitted) & ~signal_undeferred();
+
+	if (!is_present(&rec.main))
+		blocked = ~UINT64_C(0) & ~signal_undeferred();
+	blocked |= mask_bit(SIG_FORWARD);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, NULL, SIGSET_BYTES);
+}
+
+static void *signal_thread_main(void *arg)
+{
+	uint64_t only = mask_bit(SIG_FORWARD);
+	siginfo_t info;
+
+	(void)arg;
+	for (;;) {
+		signal_thread_mask();
+		if (syscall(SYS_rt_sigtimedwait, &only, &info, NULL, SIGSET_BYTES) != SIG_FORWARD)
+			continue; /* a trampoline has forwarded a signal */
+		receiver_unpack_sig(&info);
+		if (info.si_signo)
+			deliver(info.si_signo, &info);
+	}
+	return NULL;
+}
+
+static void *signal_thread_start(void *started)
+{
+	gmp__signal_state()->ours = true;
+	signal_thread_mask();
+	st_rlx(&rec.tid, os_thread_id());
+	gmp_sem_release(started, 1);
+	return signal_thread_main(NULL);
+}
+
+/* In the child of a fork. */
+static void forget_signal_thread(void)
+{
+	memset(&rec.lock, 0, sizeof(rec.lock));
+	st_rlx(&rec.tid, 0);
+	st_rlx(&rec.main.run, 0u);
+	rec.starting = false;
+	rec.others = NULL;
+}
+
+static bool claim_start(void)
+{
+	static bool registered;
+
+	lock(&rec.lock, LR_RECEIVER);
+	bool mine = !ld_rlx(&rec.tid) && !rec.starting;
+
+	rec.starting |= mine;
+	unlock(&rec.lock, LR_RECEIVER);
+	if (mine && !registered)
+		registered = pthread_atfork(NULL, NULL, forget_signal_thread) == 0;
+	return mine;
+}
+
+/* A handler on the signal thread may unblock SIG_FORWARD by libc's pthread_sigmask: then a signal
+ * is lost, and the process does not end.  libc sets a handler of its own before it uses it. */
+static void ignore_forward(void)
+{
+	struct {
+		void *handler;
+		unsigned long rest[4];
+	} now, ignore = { .handler = (void *)SIG_IGN };
+
+	if (syscall(SYS_rt_sigaction, SIG_FORWARD, NULL, &now, SIGSET_BYTES) == 0 &&
+	    now.handler == (void *)SIG_DFL)
+		syscall(SYS_rt_sigaction, SIG_FORWARD, &ignore, NULL, SIGSET_BYTES);
+}
+
+void receiver_begin(void)
+{
+	gmp_sem started = GMP_SEM_INIT(0);
+	pthread_t t;
+
+	if (ld_rlx(&rec.tid) || !receiver_routes() || !claim_start())
+		return;
+	ignore_forward();
+	int err = os_thread_start(&t, signal_thread_start, &started, THREAD_STACK);
+
+	if (!err) {
+		pthread_detach(t);
+		gmp_sem_acquire(&started);
+	}
+	rec.starting = err != 0; /* if there is no thread, handlers run where they interrupt */
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* The green threads that handle signals, and the thread that brings signals to them: receiver.c. */
+#ifndef GMP_POSIX_RECEIVER_H
+#define GMP_POSIX_RECEIVER_H
+
+#include <signal.h>
+
+#include "types.h"
+
+/* A green thread that may run handlers: RECEIVER-1. */
+struct receiver {
+	struct g *gp;   /* (c) */
+	uint32_t run;   /* (a) number of the run; 0: none */
+	uint64_t mask;  /* (a) written by gp, under the lock */
+	uint32_t busy;  /* (a) written by gp: RECEIVER-3 */
+	bool waits;     /* under the lock, written by gp: in a wait that a handler ends */
+	bool exact;     /* (o) its OS thread must get the mask after each wait */
+	int signo;      /* under the lock: the signal that gp must handle; 0: none */
+	siginfo_t info; /* under the lock */
+	struct receiver *next, **at; /* under the lock */
+};
+
+/* The calling green thread's; NULL: it handles no signals. */
+struct receiver *receiver_self(void);
+/* Make the calling green thread a receiver, with this mask.  NULL without memory. */
+struct receiver *receiver_new(uint64_t mask);
+/* Set the mask of r, the caller's.  Returns true if receiver_tell must follow, after the mask of
+ * the OS thread has been set. */
+bool receiver_set_mask(struct receiver *r, uint64_t mask);
+void receiver_tell(void);
+/* The mask of a green thread that has not set one. */
+uint64_t receiver_default_mask(void);
+/* Whether receivers exist: a run of gmp_run, whose first green thread is the main receiver. */
+bool receiver_routes(void);
+
+/* Receivers exist, and none admits the signal; one admits it. */
+bool receiver_defers(int signo);
+bool receiver_admits(int signo);
+
+/* Begin to bring signals to receivers: start the thread. */
+void receiver_begin(void);
+
+/* In the handler of signo on any thread: true if the program's handler must run here; otherwise the
+ * signal has been sent to where it belongs.  handled: the program has a handler. */
+bool receiver_route_sig(int signo, bool handled, siginfo_t *info, void *context);
+
+/* Send the signal to the process; to the OS thread tid. */
+int receiver_send_sig(int signo, const siginfo_t *info);
+int receiver_send_to_sig(int tid, int signo, const siginfo_t *info);
+/* Undo the packing of a siginfo that one of them has sent.  Returns true if it was sent to a
+ * thread: the program had a handler for it, and did not block it. */
+bool receiver_unpack_sig(siginfo_t *info);
+
+#endif

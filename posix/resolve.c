@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Replaces the functions that look up names: libc's function runs as blocking code.
+ *
+ * It may wait for name servers for half a minute, in modules that libc loads.  So each lookup of a
+ * green thread takes an OS thread.  h_errno is a thread-local: it is read before the caller can
+ * move to another OS thread, as errno is.
+ */
+#include <netdb.h>
+
+#include "posix/cancel.h"
+#include "posix/hook.h"
+
+/* Not inlined: libc declares the address of h_errno as constant, but the thread may change. */
+static noinline void set_h_errno(int err)
+{
+	__asm__ volatile("");
+	h_errno = err;
+}
+
+/* The value of call in each kind of caller. */
+#define LOOKUP(call)                                                                               \
+	({                                                                                         \
+		enum hook_how how_ = hook_how();                                                   \
+		if (how_ == HOOK_LIBC)                                                             \
+			return call;                                                               \
+		if (how_ == HOOK_PARK)                                                             \
+			cancel_point();                                                            \
+		int h_errno_ = 0;                                                                  \
+		__auto_type lookup_result_ = HOOK_BLOCKING(({                                      \
+			__auto_type inner_ = (call);                                               \
+			h_errno_ = h_errno;                                                        \
+			inner_;                                                                    \
+		}));                                                                               \
+		set_h_errno(h_errno_);                                                             \
+		lookup_result_;                                                                    \
+	})
+
+HOOK int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
+		     struct addrinfo **res)
+{
+	return LOOKUP(LIBC(getaddrinfo)(host, service, hints, res));
+}
+
+HOOK struct hostent *gethostbyname(const char *name)
+{
+	return LOOKUP(LIBC(gethostbyname)(name));
+}
+
+HOOK struct hostent *gethostbyname2(const char *name, int family)
+{
+	return LOOKUP(LIBC(gethostbyname2)(name, family));
+}
+
+HOOK int gethostbyname_r(const char *name, struct hostent *ret, char *buf, size_t n,
+			 struct hostent **result, int *err)
+{
+	return LOOKUP(LIBC(gethostbyname_r)(name, ret, buf, n, result, err));
+}
+
+HOOK int gethostbyname2_r(const char *name, int family, struct hostent *ret, char *buf, size_t n,
+			  struct hostent **result, int *err)
+{
+	return LOOKUP(LIBC(gethostbyname2_r)(name, family, ret, buf, n, result, err));
+}
+
+HOOK struct hostent *gethostbyaddr(const void *addr, socklen_t len, int type)
+{
+	return LOOKUP(LIBC(gethostbyaddr)(addr, len, type));
+}
+
+HOOK int gethostbyaddr_r(const void *addr, socklen_t len, int type, struct hostent *ret, char *buf,
+			 size_t n, struct hostent **result, int *err)
+{
+	return LOOKUP(LIBC(gethostbyaddr_r)(addr, len, type, ret, buf, n, result, err));
+}
+
+HOOK int getnameinfo(const struct sockaddr *addr, socklen_t len, char *host, socklen_t host_room,
+		     char *service, socklen_t service_room, int flags)
+{
+	return LOOKUP(LIBC(getnameinfo)(addr, len, host, host_room, service, service_room, flags));
+}
