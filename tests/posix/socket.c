@@ -325,19 +325,18 @@ static void write_epipe(void *fd)
 	CHECK_ERRNO(send(*(int *)fd, "x", 1, MSG_NOSIGNAL), EPIPE);
 }
 
+/* A unix socket: a full TCP socket gets room again when the peer's kernel has taken the data. */
 POSIX_TEST(shutdown_wakes_writers_of_the_socket)
 {
-	for (int kind = 0; kind < 2; kind++) {
-		struct peer p;
-		int s[2];
+	struct peer p;
+	int s[2];
 
-		(kind ? tcp_pair : unix_pair)(s);
-		fill(s[0]);
-		peer_start(&p, write_epipe, &s[0]);
-		CHECK_EQ(shutdown(s[0], SHUT_WR), 0);
-		peer_join(&p);
-		close_pair(s);
-	}
+	unix_pair(s);
+	fill(s[0]);
+	peer_start(&p, write_epipe, &s[0]);
+	CHECK_EQ(shutdown(s[0], SHUT_WR), 0);
+	peer_join(&p);
+	close_pair(s);
 }
 
 /* --- sendfile --- */
