@@ -76,7 +76,7 @@ static int park_poll(struct pollfd *fds, nfds_t n, int64_t deadline)
 	int saved = errno;
 
 	cancel_point();
-	int ready = gmp_poll(fds, n, deadline);
+	int ready = io_poll(fds, n, deadline);
 
 	switch (ready) {
 	case -ETIMEDOUT: ready = 0; break;
@@ -205,11 +205,16 @@ static void restore_sets(const struct select_call *c)
 			memcpy(c->sets[i], c->asked[i], c->words * sizeof(set_word));
 }
 
+/* A signal that is pending makes it EINTR, which leaves the sets. */
 static int select_now(const struct select_call *c)
 {
 	struct timeval none = { 0, 0 };
+	int n;
 
-	return IO_SYS(LIBC(select)(c->n, c->sets[0], c->sets[1], c->sets[2], &none));
+	do
+		n = IO_SYS(LIBC(select)(c->n, c->sets[0], c->sets[1], c->sets[2], &none));
+	while (n == -EINTR);
+	return n;
 }
 
 static int select_blocking(const struct select_call *c)
@@ -230,7 +235,7 @@ static int select_waiting(struct select_call *c)
 	int result;
 
 	for (int waits = 0;; waits++) {
-		int ready = gmp_poll(c->fds, c->count, c->deadline);
+		int ready = io_poll(c->fds, c->count, c->deadline);
 
 		if (ready == -ETIMEDOUT)
 			return 0;

@@ -149,13 +149,12 @@ static int one_wait(struct one *o, int64_t deadline)
 static noinline int park_known(int fd, short events, int64_t deadline)
 {
 	struct pollfd p = { .fd = fd, .events = events };
-	int n = gmp_poll(&p, 1, deadline);
+	int n = gmp_poll(&p, 1, deadline); /* inside a pair of handler_wait_begin and _end */
 
 	return n < 0 ? n : p.revents & POLLNVAL ? -EBADF : 0;
 }
 
-/* io_park with a deadline that has not passed. */
-static int park_one(int fd, short events, int64_t deadline)
+static int link_and_wait(int fd, short events, int64_t deadline)
 {
 	struct glist out = { 0 };
 	struct external unused;
@@ -172,6 +171,25 @@ static int park_one(int fd, short events, int64_t deadline)
 		return one_wait(&o, deadline);
 	one_unlink(&o);
 	return result == MULTI_AGAIN ? park_known(fd, events, deadline) : result;
+}
+
+/* io_park with a deadline that has not passed. */
+static int park_one(int fd, short events, int64_t deadline)
+{
+	handler_wait_begin();
+	int result = link_and_wait(fd, events, deadline);
+
+	handler_wait_end();
+	return result;
+}
+
+int io_poll(struct pollfd *fds, nfds_t n, int64_t deadline)
+{
+	handler_wait_begin();
+	int result = gmp_poll(fds, n, deadline);
+
+	handler_wait_end();
+	return result;
 }
 
 int io_park(int fd, short events, int64_t deadline)

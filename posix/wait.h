@@ -43,6 +43,9 @@ int io_not_ready(struct io_wait *w);
  */
 int io_park(int fd, short events, int64_t deadline);
 
+/* gmp_poll that a signal handler may interrupt. */
+int io_poll(struct pollfd *fds, nfds_t n, int64_t deadline);
+
 /* poll(2) of one fd without timeout: its revents. */
 int io_poll_now(int fd, short events);
 

@@ -163,10 +163,12 @@ bool preempt_poll(int i, int64_t ran, bool asked, bool urgent, int64_t now)
 		longrun_stuck(i, tid, now - ran, now);
 	if (!sched_preempt(pp, steps))
 		return false;
-	if (sleeps)
+	if (sleeps) {
 		preempt.hunt = HUNT_POLLS;
-	else
+		add_rlx(&sched.unannounced, 1);
+	} else {
 		preempt.room--;
+	}
 	return true;
 }
 

@@ -683,6 +683,7 @@ struct sched {
 	uint64_t handoffs;       /* (a) how often a P was taken from blocking code */
 	int npreempted;          /* (l) (a) of these, Gs whose P was taken by preemption */
 	uint64_t preemptions;    /* (a) how often a P was taken that way */
+	uint64_t unannounced;    /* (a) of these, from a thread that slept in the kernel */
 	uint64_t ran_without_p;  /* (a) cpu_ticks of Gs without a P: mode/tracing.h */
 	uint64_t preempted_ns;   /* (a) how long Gs ran without a P after that */
 	int64_t slice;           /* (c) ns of a time slice; NEVER: no preemption (preempt.h) */

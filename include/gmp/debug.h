@@ -110,6 +110,9 @@ typedef struct gmp_stats {
 	                    with GMP_DEBUG=cputime, and on request of the debug server (?cputime,
 	                    gmp-top); counted when they stop. The time in which the kernel has
 	                    descheduled their OS threads is included */
+	uint64_t unannounced; /* sum: of the preemptions, those of a green thread that slept in the
+	                         kernel: a call that blocks without gmp_block_enter, and that
+	                         libgmprt_posix does not replace */
 } gmp_stats;
 #define GMP_STATS_INIT GMP_SIZED_INIT_(gmp_stats)
 

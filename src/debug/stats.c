@@ -145,6 +145,7 @@ static void set_levels(gmp_stats *s, const struct sums *sum)
 	s->handoffs = ld_rlx(&sched.handoffs);
 	s->preemptions = ld_rlx(&sched.preemptions);
 	s->preempted_ns = ld_rlx(&sched.preempted_ns);
+	s->unannounced = ld_rlx(&sched.unannounced);
 	s->abandoned = abandoned_threads();
 	s->threads = (uint64_t)(ld_rlx(&sched.nm) - ld_rlx(&sched.nresting));
 	s->threads_idle = (uint64_t)ld_rlx(&sched.nmidle);

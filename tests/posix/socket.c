@@ -18,14 +18,6 @@ static int by_accept4(int fd, struct sockaddr *addr, socklen_t *len)
 static const acceptor acceptors[] = { accept, by_accept4 };
 enum { ACCEPTORS = 2 };
 
-static int tcp_connect(const struct sockaddr_in *a)
-{
-	int c = socket(AF_INET, SOCK_STREAM, 0);
-
-	CHECK_EQ(connect(c, (const struct sockaddr *)a, sizeof(*a)), 0);
-	return c;
-}
-
 /* --- accept --- */
 
 POSIX_TEST(accept_returns_the_connection_and_its_address)
@@ -205,6 +197,7 @@ POSIX_TEST(connect_refused_is_econnrefused)
 	struct sockaddr_in a;
 	int l = tcp_listener(&a, 1), c = socket(AF_INET, SOCK_STREAM, 0);
 
+	skip_under_chaos();
 	close(l);
 	CHECK_ERRNO(connect(c, (struct sockaddr *)&a, sizeof(a)), ECONNREFUSED);
 	close(c);
@@ -254,6 +247,7 @@ POSIX_TEST(connect_waits_for_a_full_listener)
 	struct peer p;
 	int queued, l = full_listener(&a, &n, &queued), c = socket(AF_UNIX, SOCK_STREAM, 0);
 
+	skip_under_chaos();
 	set_timeout(c, SO_SNDTIMEO, 20);
 	CHECK_ERRNO(connect(c, (struct sockaddr *)&a, n), EAGAIN);
 	set_timeout(c, SO_SNDTIMEO, 0);
@@ -331,19 +325,18 @@ static void write_epipe(void *fd)
 	CHECK_ERRNO(send(*(int *)fd, "x", 1, MSG_NOSIGNAL), EPIPE);
 }
 
+/* A unix socket: a full TCP socket gets room again when the peer's kernel has taken the data. */
 POSIX_TEST(shutdown_wakes_writers_of_the_socket)
 {
-	for (int kind = 0; kind < 2; kind++) {
-		struct peer p;
-		int s[2];
+	struct peer p;
+	int s[2];
 
-		(kind ? tcp_pair : unix_pair)(s);
-		fill(s[0]);
-		peer_start(&p, write_epipe, &s[0]);
-		CHECK_EQ(shutdown(s[0], SHUT_WR), 0);
-		peer_join(&p);
-		close_pair(s);
-	}
+	unix_pair(s);
+	fill(s[0]);
+	peer_start(&p, write_epipe, &s[0]);
+	CHECK_EQ(shutdown(s[0], SHUT_WR), 0);
+	peer_join(&p);
+	close_pair(s);
 }
 
 /* --- sendfile --- */
@@ -394,6 +387,7 @@ POSIX_TEST(sendfile_of_much_is_whole)
 {
 	int fd = text_file("x");
 
+	skip_under_chaos();
 	CHECK_EQ(ftruncate(fd, LARGE), 0);
 	for (int i = 0; i < SENDERS; i++) {
 		struct peer p;

@@ -68,6 +68,7 @@ RT(sleepers_in_kernel_do_not_delay_ticker)
 	run_beside_ticker(procs, clock_ns, sleep_three_times, NULL);
 	CHECK_EQ(atomic_load(&slept) % (12 * procs), 0);
 	CHECK(stats().preemptions > 0);
+	CHECK(stats().unannounced > 0);
 }
 
 static int ends[2];

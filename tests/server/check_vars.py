@@ -10,7 +10,8 @@ STATS = """greens greens_running greens_runnable greens_waiting threads threads_
 procs_idle timers descriptors stack_bytes stacks_used stacks_cached stacks_unguarded spawns exits
 switches steals stolen overflows polls poll_events wakeups parks spins handoffs timers_fired
 trimmed_bytes latency_samples latency_p50 latency_p90 latency_p99 latency_max greens_blocked
-preempted preemptions longest_run preempted_ns abandoned cpu_ns latency""".split()
+preempted preemptions longest_run preempted_ns abandoned cpu_ns unannounced
+latency""".split()
 CAUSES = "spawn yield timer descriptor blocking wake".split()
 P = """id status thread runnext ring yielded timers switches spawns exits steals stolen
 overflows""".split()
