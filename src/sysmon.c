@@ -43,7 +43,10 @@
  *            waker spins for those microseconds.
  *  SYSMON-2  Passes over all Gs use at most 1/DUTY of a CPU, and so do passes over waits, however
  *            many there are: from about 100,000 waits on, a pass takes longer than a second.
- */
+
+ *  SYSMON-3  While a pass over waits has Gs that it took from an fd and that are in no queue yet,
+ *            it counts in sched.npollwait.  Otherwise an M that reads both counts as 0 in between
+ *            would report a deadlock. */
 #include "sysmon.h"
 
 #include "base/emit.h"
@@ -382,6 +385,7 @@ static void check_fd_waits(int64_t now)
 	}
 	int64_t began = os_cpu_time();
 
+	add_rlx(&sched.npollwait, 1); /* SYSMON-3 */
 	mon.check_from = netpoll_check(mon.check_from, CHECK_CHUNK, now, &out);
 	mon.check_cost += os_cpu_time() - began;
 	if (!mon.check_from) {
@@ -389,6 +393,7 @@ static void check_fd_waits(int64_t now)
 		mon.next_check = mon.check_began + max_of((int64_t)CHECK_NS, mon.check_cost * DUTY);
 	}
 	ready_list(&out);
+	add_rlx(&sched.npollwait, -1u); /* SYSMON-3: after the Gs are in a queue */
 }
 
 /* True if all waits have been checked since a green thread could last close an fd. */
