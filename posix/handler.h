@@ -58,19 +58,4 @@ static inline bool handler_restarts(void)
 	return gmp__signal_state()->restarts;
 }
 
-/* Around a wait that a handler may interrupt; no lock is held. */
-static inline void handler_wait_begin(void)
-{
-}
-
-static inline void handler_wait_end(void)
-{
-}
-
-/* A wait has returned -EINTR: true if the call restarts, since all handlers have SA_RESTART. */
-static inline bool handler_restarts(void)
-{
-	return true;
-}
-
 #endif

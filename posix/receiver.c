@@ -52,8 +52,9 @@
  *
  * SIG_FORWARD is a signal of libc (SIGCANCEL), which is sent to the signal thread by nothing else,
  * and which is blocked there.  The kernel forbids other si_codes than negative ones between
- * threads: a siginfo is sent with the si_code CODE_FORWARDED (to a thread) or CODE_DEFERRED (to the
- * process), and its code and number in si_errno.
+ * threads, so a siginfo is sent with its code and number in si_errno.  Its si_code is then
+ * CODE_FORWARDED (to a thread), CODE_FOR_THREAD (to a thread, which handles it: RECEIVER-5) or
+ * CODE_DEFERRED (to the process).
  *
  * Rejected
  *   A pipe to a green thread, as sys/notify.c: a program that closes all fds closes it, too.
@@ -82,6 +83,7 @@
 enum {
 	SIG_FORWARD = 32,
 	CODE_FORWARDED = -1000,
+	CODE_FOR_THREAD = -1002,
 	CODE_DEFERRED = -1001,
 	CODE_SHIFT = 8,
 	SIGSET_BYTES = 8
@@ -115,9 +117,14 @@ static siginfo_t pack(int signo, const siginfo_t *info, int code)
 	return packed;
 }
 
+bool receiver_is_for_thread_sig(const siginfo_t *info)
+{
+	return info->si_code == CODE_FOR_THREAD;
+}
+
 bool receiver_unpack_sig(siginfo_t *info)
 {
-	bool forwarded = info->si_code == CODE_FORWARDED;
+	bool forwarded = info->si_code == CODE_FORWARDED || receiver_is_for_thread_sig(info);
 
 	if (!forwarded && info->si_code != CODE_DEFERRED)
 		return false;
@@ -137,6 +144,13 @@ int receiver_send_sig(int signo, const siginfo_t *info)
 int receiver_send_to_sig(int tid, int signo, const siginfo_t *info)
 {
 	siginfo_t packed = pack(signo, info, CODE_FORWARDED);
+
+	return (int)syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, signo, &packed);
+}
+
+int receiver_send_for_thread(int tid, int signo, const siginfo_t *info)
+{
+	siginfo_t packed = pack(signo, info, CODE_FOR_THREAD);
 
 	return (int)syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, signo, &packed);
 }

@@ -47,6 +47,10 @@ bool receiver_route_sig(int signo, bool handled, siginfo_t *info, void *context)
 /* Send the signal to the process; to the OS thread tid. */
 int receiver_send_sig(int signo, const siginfo_t *info);
 int receiver_send_to_sig(int tid, int signo, const siginfo_t *info);
+/* The same, and that OS thread calls the program's handler itself. */
+int receiver_send_for_thread(int tid, int signo, const siginfo_t *info);
+/* Before receiver_unpack_sig: was the signal sent by receiver_send_for_thread? */
+bool receiver_is_for_thread_sig(const siginfo_t *info);
 /* Undo the packing of a siginfo that one of them has sent.  Returns true if it was sent to a
  * thread: the program had a handler for it, and did not block it. */
 bool receiver_unpack_sig(siginfo_t *info);

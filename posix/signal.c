@@ -160,11 +160,12 @@ static bool has_handler_sig(int signo)
 static void trampoline(int signo, siginfo_t *info, void *context)
 {
 	int saved = errno;
+	bool for_thread = receiver_is_for_thread_sig(info);
 	bool forwarded = receiver_unpack_sig(info), handled = has_handler_sig(signo);
 
 	if (forwarded && !handled)
 		return; /* SIGTAB-6 */
-	bool here = receiver_route_sig(signo, handled, info, context);
+	bool here = for_thread || receiver_route_sig(signo, handled, info, context);
 
 	errno = saved;
 	if (here)

@@ -17,6 +17,7 @@
 
 #include "base/lock.h"
 #include "g.h"
+#include "posix/receiver.h"
 #include "posix/thread.h"
 
 enum { SIGNALS = 64, FIRST_OF_LIBC = 32, LAST_OF_LIBC = 33 };
@@ -37,6 +38,15 @@ static int runs_on(const struct g *gp)
 	return tid;
 }
 
+/* The program has a handler for the signal: the trampoline of signal.c is installed. */
+static bool has_handler(int sig)
+{
+	struct sigaction now;
+
+	return sigaction(sig, NULL, &now) == 0 && now.sa_handler != SIG_DFL &&
+	       now.sa_handler != SIG_IGN;
+}
+
 static int send_signal(int tid, int sig, const union sigval *value)
 {
 	siginfo_t info = { .si_signo = sig, .si_code = SI_QUEUE };
@@ -49,7 +59,10 @@ static int send_signal(int tid, int sig, const union sigval *value)
 		info.si_value = *value;
 	int before = errno;
 
-	if (tid && value)
+	/* SI_QUEUE does not tell that the signal is for one thread (RECEIVER-5) */
+	if (tid && value && has_handler(sig))
+		err = receiver_send_for_thread(tid, sig, &info);
+	else if (tid && value)
 		err = syscall(SYS_rt_tgsigqueueinfo, pid, tid, sig, &info);
 	else if (tid)
 		err = syscall(SYS_tgkill, pid, tid, sig);

@@ -43,10 +43,10 @@
  *            waker spins for those microseconds.
  *  SYSMON-2  Passes over all Gs use at most 1/DUTY of a CPU, and so do passes over waits, however
  *            many there are: from about 100,000 waits on, a pass takes longer than a second.
-
  *  SYSMON-3  While a pass over waits has Gs that it took from an fd and that are in no queue yet,
  *            it counts in sched.npollwait.  Otherwise an M that reads both counts as 0 in between
- *            would report a deadlock. */
+ *            would report a deadlock.
+ */
 #include "sysmon.h"
 
 #include "base/emit.h"

@@ -18,8 +18,9 @@ for procs in 1 2 4; do
 	check_equal "answers" "100 of 100 answers are right" "$out"
 	for version in -tls1_2 -tls1_3; do
 		got=$(printf 'hello %s\n' $version | { cat; sleep 0.5; } |
-			timeout 20 openssl s_client -quiet -no_ign_eof $version -connect "127.0.0.1:$port" \
-				-CAfile "$tmp/cert.pem" -servername localhost -verify_return_error \
+			timeout 20 openssl s_client -quiet -no_ign_eof $version \
+				-connect "127.0.0.1:$port" -CAfile "$tmp/cert.pem" \
+				-servername localhost -verify_return_error \
 				2>"$tmp/log") || true # a client that closes without an alert
 		check_equal "echo with $version" "hello $version" "$got"
 	done
