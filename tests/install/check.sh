@@ -128,6 +128,24 @@ say pkg-config, libgmprtcheck
 GMP_DEBUG=check "$tmp/checked" 2>"$tmp/log"
 grep -q 'pthread mutex' "$tmp/log" || fail "libgmprtcheck reports nothing:"
 
+if [ -e "$build/libgmprt_posix.so" ]; then
+	say pkg-config, libgmprt_posix, and gmp-run
+	[ -e "$libdir/libgmprt_posix.so.0" ] || fail "not installed: libgmprt_posix.so.0"
+	"$cc" -Wall -Wextra -Werror -o "$tmp/threads" "$here/posix.c" -pthread
+	"$tmp/threads" || fail "threads that sleep natively"
+	# shellcheck disable=SC2046
+	"$cc" -Wall -Wextra -Werror -DWITH_GMP -o "$tmp/posix" "$here/posix.c" \
+		$(pkg-config --cflags --libs gmprt-posix) "-Wl,-rpath,$libdir"
+	status=0
+	"$tmp/posix" 2>"$tmp/log" || status=$?
+	[ $status = 0 ] || grep -q 'is not supported here' "$tmp/log" ||
+		fail "threads that sleep, linked with libgmprt_posix: status $status"
+	status=0
+	"$prefix/bin/gmp-run" "$tmp/threads" 2>"$tmp/log" || status=$?
+	[ $status = 0 ] || grep -q 'is not supported here' "$tmp/log" ||
+		fail "threads that sleep, under gmp-run: status $status"
+fi
+
 if [ -e "$build/libgmprt_uv.so" ]; then
 	say pkg-config, libgmprt_uv
 	[ -e "$prefix/include/gmprt/gmp_uv.h" ] || fail "not installed: gmp_uv.h"
