@@ -3,6 +3,7 @@
 #include "posix/real.h"
 
 #include <dlfcn.h>
+#include <gmp.h>
 
 #include "base/atomic.h"
 #include "base/throw.h"
@@ -67,7 +68,21 @@ noinline void gmp__real_resolve(void)
 	dlclose(libc);
 }
 
+/* If libgmprt comes first, its runtime serves the program, and the replacements know of none of its
+ * green threads. */
+static void warn_of_order(void)
+{
+	struct line l = { .n = 0 };
+
+	if (dlsym(RTLD_DEFAULT, "gmp_run") == (void *)gmp_run)
+		return;
+	line_str_sig(&l, "gmp: libgmprt comes before libgmprt_posix, which is without effect: "
+			 "link with libgmprt_posix only, or first\n");
+	line_write_sig(&l, STDERR_FILENO);
+}
+
 __attribute__((constructor(101))) static void resolve_first(void)
 {
 	gmp__real_resolve();
+	warn_of_order();
 }
