@@ -8,10 +8,10 @@
  *   epoll_wait       libc's without timeout; if there is no event, wait until the epoll descriptor
  *                    is readable, and again
  *
- * Blocking code: a call with a signal mask (ppoll, pselect, epoll_pwait), which the kernel exchanges
- * and sleeps in one step, so no signal is missed in between (mask.h); a select that reports nothing
- * although gmp_poll does (a peer that has hung up, of which only exceptions are asked for); fds that
- * the poller cannot watch.
+ * Blocking code: a call with a signal mask (ppoll, pselect, epoll_pwait), since the kernel
+ * exchanges the mask and sleeps in one step, so no signal is missed in between (mask.h); a select
+ * that reports nothing although gmp_poll does (a peer that has hung up, of which only exceptions
+ * are asked for); fds that the poller cannot watch.
  *
  * None of the calls restarts after a signal handler.
  */
