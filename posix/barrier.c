@@ -6,10 +6,18 @@
  * claims all waiters and returns PTHREAD_BARRIER_SERIAL_THREAD.  A woken waiter does not touch the
  * barrier, which may be destroyed by then.
  *
+ * Invariants
+ *   PBAR-1  While a waiter is queued it counts as arrived, so the barrier exists.  All waiters are
+ *           dequeued in the section that the last thread arrives in.
+ *   PBAR-2  A signal handler interrupts a wait only while the waiter is queued.  In the handler the
+ *           thread does not count as arrived, and it arrives again afterwards: POSIX leaves open
+ *           whether the others wait for the end of the handler.
+ *
  * Process-shared barriers are libc's alone; green threads wait as blocking code.
  */
 #include "mode/chaos.h"
 #include "posix/parked.h"
+#include "waiter.h"
 
 /* libc uses the first five words. */
 struct barrier {
@@ -57,7 +65,28 @@ HOOK int pthread_barrier_destroy(pthread_barrier_t *bar)
 	return HOOK_BLOCKING(LIBC(pthread_barrier_destroy)(bar));
 }
 
-static int barrier_wait(pthread_barrier_t *bar)
+/* PBAR-2.  If all have arrived meanwhile, the barrier may be gone. */
+static void barrier_unwait(struct waiter *w)
+{
+	struct sudog *sg = waiter_sudog(w);
+
+	if (!ld_acq(&sg->queued)) /* ORD(sudog.queued) */
+		return;
+	pthread_barrier_t *bar = (pthread_barrier_t *)(uintptr_t)sg->key;
+	struct bucket *b = lot_lock(bar);
+
+	if (sg->queued) {
+		lot_dequeue(b, sg);
+		if (waiter_result(ld_rlx(&w->state)) == -EINTR) { /* otherwise killed at shutdown */
+			state_of(bar)->arrived--;
+			*(bool *)sg->elem = true;
+		}
+	}
+	lot_unlock(b);
+}
+
+/* left: set to true if the caller was interrupted, and no longer counts as arrived. */
+static int barrier_wait(pthread_barrier_t *bar, bool *left)
 {
 	struct external f;
 	struct barrier *s = state_of(bar);
@@ -67,8 +96,9 @@ static int barrier_wait(pthread_barrier_t *bar)
 	if (++s->arrived < s->needed) {
 		struct sudog *sg = self_sudog(&f);
 
+		sg->elem = left;
 		lot_enqueue(b, bar, sg, false);
-		lot_wait(b, sg, WAIT_PTHREAD_BARRIER | UNCANCELLABLE, lot_unwait, NEVER);
+		lot_wait(b, sg, WAIT_PTHREAD_BARRIER | UNCANCELLABLE, barrier_unwait, NEVER);
 		return 0;
 	}
 	s->arrived = 0;
@@ -78,6 +108,28 @@ static int barrier_wait(pthread_barrier_t *bar)
 	return PTHREAD_BARRIER_SERIAL_THREAD;
 }
 
+/* A green thread in HOOK_PARK. */
+static int barrier_wait_parked(pthread_barrier_t *bar)
+{
+	bool left;
+	int result;
+
+	do {
+		left = false;
+		handler_wait_begin();
+		result = barrier_wait(bar, &left);
+		handler_wait_end();
+	} while (left);
+	return result;
+}
+
+static int wait_outside(pthread_barrier_t *bar, bool shared)
+{
+	bool unused;
+
+	return shared ? LIBC(pthread_barrier_wait)(bar) : barrier_wait(bar, &unused);
+}
+
 HOOK int pthread_barrier_wait(pthread_barrier_t *bar)
 {
 	enum hook_how how = hook_how();
@@ -85,13 +137,12 @@ HOOK int pthread_barrier_wait(pthread_barrier_t *bar)
 	int saved = errno, result;
 
 	if (how == HOOK_LIBC) {
-		result = shared ? LIBC(pthread_barrier_wait)(bar) : barrier_wait(bar);
+		result = wait_outside(bar, shared);
 	} else if (how == HOOK_BLOCK || shared) {
-		result =
-			HOOK_BLOCKING(shared ? LIBC(pthread_barrier_wait)(bar) : barrier_wait(bar));
+		result = HOOK_BLOCKING(wait_outside(bar, shared));
 	} else {
 		chaos_point();
-		result = barrier_wait(bar);
+		result = barrier_wait_parked(bar);
 	}
 	errno = saved;
 	return result;

@@ -228,7 +228,9 @@ static int wait_green(const struct cond_wait *w)
 	if (err)
 		return err;
 	cancel_point();
+	handler_wait_begin();
 	err = wait_parked(w, deadline, &result);
+	handler_wait_end(); /* handlers run while the mutex is unlocked */
 	if (err)
 		return err;
 	err = mutex_lock(w->m);

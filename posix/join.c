@@ -39,12 +39,26 @@ static void unclaim(struct thread *t, struct thread *me)
 	threads_unlock();
 }
 
-/* Step 7.  Returns 0 or an errno value. */
-static int wait_for(struct thread *t, int64_t deadline)
+static int wait_once(struct thread *t, int64_t deadline)
 {
 	if (t->is_main)
 		return -gmp_sem_acquire_until(&main_ended, deadline);
 	return -gmp_join_until((gmp_g *)t->g, deadline);
+}
+
+/* Step 7.  Returns 0 or an errno value.  After signal handlers the wait continues. */
+static int wait_for(struct thread *t, int64_t deadline)
+{
+	int err;
+
+	if (!deadline || hook_how() == HOOK_LIBC)
+		return wait_once(t, deadline);
+	do {
+		handler_wait_begin();
+		err = wait_once(t, deadline);
+		handler_wait_end();
+	} while (err == EINTR);
+	return err;
 }
 
 /* Step 8. */

@@ -3,8 +3,9 @@
  * Replaces pthread_sigmask and sigprocmask: a signal mask for each green thread with own
  * thread-locals.
  *
- * The kernel keeps masks for OS threads.  The mask of a green thread is in its signal_state; a
- * green thread that has set none has that of the main one.  Receivers (receiver.h) have it in the
+ * The kernel keeps masks for OS threads.  The mask of a green thread is in its signal_state.
+ * pthread_create copies that of the creator.  A green thread of gmp_spawn that has set none has
+ * that of the main one.  Receivers (receiver.h) have it in the
  * kernel, too: their OS thread gets it when they set it, after each wait that a handler may end,
  * and in blocking code.
  *
@@ -159,6 +160,31 @@ void mask_restore(uint64_t mask)
 {
 	if (has_own_mask())
 		set_own_mask(mask);
+}
+
+uint64_t mask_to_inherit(void)
+{
+	sigset_t set;
+
+	if (has_own_mask())
+		return own_mask();
+	if (gmp__signal_state()->ours || LIBC(pthread_sigmask)(SIG_SETMASK, NULL, &set))
+		return receiver_default_mask(); /* a handler on the signal thread */
+	return mask_of(&set);
+}
+
+void mask_inherit(uint64_t mask)
+{
+	struct signal_state *s = gmp__signal_state();
+
+	if (!has_own_mask())
+		return;
+	if (~mask & receiver_default_mask() & ~signal_undeferred()) {
+		set_own_mask(mask);
+		return;
+	}
+	s->mask = mask & ~NEVER_BLOCKED; /* main admits these signals, too: no receiver */
+	s->has_mask = true;
 }
 
 uint64_t mask_swap(const sigset_t *set)

@@ -30,6 +30,10 @@ static inline sigset_t mask_set(uint64_t mask)
 uint64_t mask_block(uint64_t bits);
 void mask_restore(uint64_t mask);
 
+/* The mask of the caller as the creator of a thread; and, first thing in that thread: set it. */
+uint64_t mask_to_inherit(void);
+void mask_inherit(uint64_t mask);
+
 /*
  * In blocking code, around a call of libc that sets a mask for its time (sigsuspend, ppoll,
  * pselect, epoll_pwait): mask_swap(set) before it, mask_swap_back after it.  The signals that the

@@ -75,7 +75,7 @@ static void once_run(pthread_once_t *once, void (*fn)(void))
 	once_set(once, DONE);
 }
 
-/* Wait until the function does not run. */
+/* Wait until the function does not run, or a handler interrupts. */
 static void once_await(pthread_once_t *once)
 {
 	struct external f;
@@ -99,6 +99,18 @@ static void once_await(pthread_once_t *once)
 	lot_unlock(b);
 }
 
+static void once_await_by(pthread_once_t *once, enum hook_how how)
+{
+	switch (how) {
+	case HOOK_LIBC: once_await(once); break;
+	case HOOK_BLOCK: HOOK_BLOCKING((once_await(once), 0)); break;
+	case HOOK_PARK:
+		handler_wait_begin();
+		once_await(once);
+		handler_wait_end();
+	}
+}
+
 void once_call(pthread_once_t *once, void (*fn)(void))
 {
 	int saved = errno;
@@ -106,10 +118,7 @@ void once_call(pthread_once_t *once, void (*fn)(void))
 
 	while ((s = ld_acq(word_of(once))) != DONE) { /* ORD(once) */
 		if (is_running(s)) {
-			if (hook_how() == HOOK_BLOCK)
-				HOOK_BLOCKING((once_await(once), 0));
-			else
-				once_await(once);
+			once_await_by(once, hook_how());
 			errno = saved;
 		} else if (cas_acq(word_of(once), &s, generation | RUNNING)) { /* ORD(once) */
 			once_run(once, fn);

@@ -12,12 +12,11 @@ void parked_unwait(struct waiter *w)
 	lot_unwait(w);
 }
 
-int parked_acquire(const void *key, parked_try try, void *object, int busy, unsigned why,
-		   int64_t deadline)
+/* Inside a pair of handler_wait_begin and _end.  EINTR: a handler must run.  woken: the caller has
+ * been in the queue before. */
+static int acquire(const void *key, parked_try try, void *object, int busy, unsigned why,
+		   int64_t deadline, bool woken)
 {
-	bool woken = false;
-	int saved = errno;
-
 	for (;;) {
 		add_seq(parked_at(key), 1); /* ORD(parked): before the try */
 		fence_after_rmw_seq();      /* ORD(parked) */
@@ -27,21 +26,33 @@ int parked_acquire(const void *key, parked_try try, void *object, int busy, unsi
 		if (result != busy) {
 			lot_unlock(b);
 			parked_woken(key);
-			errno = saved;
 			return result;
 		}
 		struct sudog *sg = &getm()->curg->sudog;
 
 		lot_enqueue(b, key, sg, woken);
 		result = lot_wait(b, sg, why, parked_unwait, deadline);
-		if (result && !(why & UNCANCELLABLE && result != -ETIMEDOUT)) {
-			errno = saved;
+		if (result)
 			return -result;
-		}
-		if (!result)
-			parked_woken(key);
+		parked_woken(key);
 		woken = true;
 	}
+}
+
+int parked_acquire(const void *key, parked_try try, void *object, int busy, unsigned why,
+		   int64_t deadline)
+{
+	int saved = errno, result;
+	bool interrupted = false;
+
+	do {
+		handler_wait_begin();
+		result = acquire(key, try, object, busy, why, deadline, interrupted);
+		handler_wait_end();
+		interrupted = true;
+	} while (result == EINTR && why & UNCANCELLABLE);
+	errno = saved;
+	return result;
 }
 
 noinline bool parked_wake_first(const void *key)

@@ -25,6 +25,8 @@
  *             may count a waiter that was dequeued; it must count each that is queued.
  *   PARKED-3  A woken waiter tries the object before it gives up because of its deadline.  So a
  *             wakeup is never consumed by a timeout.
+ *             A signal handler runs before step 1 or after the last try, never in between: by
+ *             siglongjmp it would lose the wakeup.
  *   PARKED-4  Lifetime: after step 1 of the waker the object may be freed.  From then on its
  *             address is a key only.  If another object of libc lives there, its first waiter gets
  *             a spurious wakeup: all waiters with these keys try again (a condition variable may
@@ -91,7 +93,8 @@ typedef int (*parked_try)(void *object);
 /*
  * Steps 1 to 6, for a green thread in HOOK_PARK.  busy: what try returns while the caller must
  * wait.  why: the wait reason, with UNCANCELLABLE or without.  Returns try's other results,
- * ETIMEDOUT, ECANCELED or EINTR.
+ * ETIMEDOUT, ECANCELED or EINTR.  The handlers of the caller run inside.  After them an
+ * UNCANCELLABLE wait continues, at the front of the queue.
  */
 int parked_acquire(const void *key, parked_try try, void *object, int busy, unsigned why,
 		   int64_t deadline);

@@ -8,9 +8,10 @@
  *   epoll_wait       libc's without timeout; if there is no event, wait until the epoll descriptor
  *                    is readable, and again
  *
- * Blocking code: a call with a signal mask, which belongs to the OS thread (ppoll, pselect,
- * epoll_pwait); a select that reports nothing although gmp_poll does (a peer that has hung up, of
- * which only exceptions are asked for); fds that the poller cannot watch.
+ * Blocking code: a call with a signal mask (ppoll, pselect, epoll_pwait), since the kernel
+ * exchanges the mask and sleeps in one step, so no signal is missed in between (mask.h); a select
+ * that reports nothing although gmp_poll does (a peer that has hung up, of which only exceptions
+ * are asked for); fds that the poller cannot watch.
  *
  * None of the calls restarts after a signal handler.
  */
@@ -29,6 +30,16 @@ static int finish(int result, int saved)
 		cancel_waited();
 	return (int)io_return(result, saved);
 }
+
+/* The value of call, which sets a signal mask for its time, in blocking code.  mask NULL: none. */
+#define MASKED(mask, call)                                                                         \
+	HOOK_BLOCKING(({                                                                           \
+		uint64_t masked_before_ = mask_swap(mask);                                         \
+		int masked_result_ = (call), masked_errno_ = errno;                                \
+		mask_swap_back(mask, masked_before_);                                              \
+		errno = masked_errno_;                                                             \
+		masked_result_;                                                                    \
+	}))
 
 /* --- times --- */
 
@@ -112,7 +123,7 @@ static int park_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeo
 {
 	if (mask || (timeout && !is_valid(timeout->tv_sec, timeout->tv_nsec, GMP_S))) {
 		cancel_point();
-		return HOOK_BLOCKING(LIBC(ppoll)(fds, n, timeout, mask));
+		return MASKED(mask, LIBC(ppoll)(fds, n, timeout, mask));
 	}
 	return park_poll(fds, n,
 			 timeout ? deadline_of(timeout->tv_sec, timeout->tv_nsec) : GMP_FOREVER);
@@ -311,7 +322,7 @@ HOOK int pselect(int n, fd_set *in, fd_set *out, fd_set *except, const struct ti
 
 	if (mask || n < 0 || n > SELECT_MOST ||
 	    (timeout && !is_valid(timeout->tv_sec, timeout->tv_nsec, GMP_S)))
-		return HOOK_BLOCKING(LIBC(pselect)(n, in, out, except, timeout, mask));
+		return MASKED(mask, LIBC(pselect)(n, in, out, except, timeout, mask));
 	if (timeout)
 		c.deadline = deadline_of(timeout->tv_sec, timeout->tv_nsec);
 	return finish(select_call(&c), saved);
@@ -377,7 +388,7 @@ HOOK int epoll_pwait(int fd, struct epoll_event *events, int n, int timeout, con
 	}
 	if (mask) {
 		cancel_point();
-		return HOOK_BLOCKING(LIBC(epoll_pwait)(fd, events, n, timeout, mask));
+		return MASKED(mask, LIBC(epoll_pwait)(fd, events, n, timeout, mask));
 	}
 	return park_epoll(fd, events, n, timeout);
 }

@@ -445,12 +445,24 @@ void gmp__handler_wait_end(void)
 
 /* --- the signal thread --- */
 
+/* Waits that are no cancellation points, and continue after a handler. */
+static bool continues(const struct g *gp)
+{
+	switch (ld_rlx(&gp->reason)) {
+	case WAIT_PTHREAD_MUTEX:
+	case WAIT_PTHREAD_RWLOCK:
+	case WAIT_PTHREAD_BARRIER:
+	case WAIT_PTHREAD_ONCE: return true;
+	default: return false;
+	}
+}
+
 /* Step 3: as cancel_wait of park.c. */
 static bool claim_wait(struct g *gp)
 {
 	if (waiter_hold(&gp->w) != WAITER_ARMED)
 		return false;
-	bool cut = !gp->uncancellable;
+	bool cut = !gp->uncancellable || continues(gp);
 
 	st_rel(&gp->w.state, cut ? CLAIMED_WITH(-EINTR) : WAITER_ARMED); /* ORD(waiter.claim) */
 	return cut;

@@ -120,7 +120,7 @@ static void wake_waiters(struct bucket *b, pthread_rwlock_t *rw, bool written, s
 
 /* --- locks --- */
 
-/* A writer has timed out. */
+/* A writer has timed out, or was interrupted. */
 static void writer_unwait(struct waiter *w)
 {
 	struct sudog *sg = waiter_sudog(w);
@@ -140,8 +140,9 @@ static void writer_unwait(struct waiter *w)
 	ready_list(&out);
 }
 
-/* Lock, or wait until the deadline.  Returns 0 or an errno value. */
-static int rw_lock(pthread_rwlock_t *rw, bool writes, int64_t deadline)
+/* Lock, or wait until the deadline.  Returns 0 or an errno value.  EINTR: a signal handler must
+ * run.  front: the caller was interrupted by another one. */
+static int rw_lock(pthread_rwlock_t *rw, bool writes, int64_t deadline, bool front)
 {
 	struct external f;
 	bool woken = false;
@@ -165,13 +166,28 @@ static int rw_lock(pthread_rwlock_t *rw, bool writes, int64_t deadline)
 		}
 		struct sudog *sg = self_sudog(&f);
 
-		lot_enqueue(b, writes ? writers_of(rw) : readers_of(rw), sg, woken);
+		lot_enqueue(b, writes ? writers_of(rw) : readers_of(rw), sg, woken || front);
 		err = lot_wait(b, sg, WAIT_PTHREAD_RWLOCK | UNCANCELLABLE,
 			       writes ? writer_unwait : lot_unwait, deadline);
-		if (err == -ETIMEDOUT)
-			return ETIMEDOUT;
-		woken = err == 0;
+		if (err)
+			return -err;
+		woken = true;
 	}
+}
+
+/* A green thread in HOOK_PARK. */
+static int rw_lock_parked(pthread_rwlock_t *rw, bool writes, int64_t deadline)
+{
+	bool front = false;
+	int err;
+
+	do {
+		handler_wait_begin();
+		err = rw_lock(rw, writes, deadline, front);
+		handler_wait_end();
+		front = true;
+	} while (err == EINTR);
+	return err;
 }
 
 static int rw_try(pthread_rwlock_t *rw, bool writes)
@@ -200,10 +216,12 @@ static int rw_lock_until(pthread_rwlock_t *rw, bool writes, clockid_t clock,
 	err = parked_deadline(clock, abs, &deadline);
 	if (err)
 		return err;
-	if (how == HOOK_BLOCK)
-		err = HOOK_BLOCKING(rw_lock(rw, writes, deadline));
+	if (how == HOOK_PARK)
+		err = rw_lock_parked(rw, writes, deadline);
+	else if (how == HOOK_BLOCK)
+		err = HOOK_BLOCKING(rw_lock(rw, writes, deadline, false));
 	else
-		err = rw_lock(rw, writes, deadline);
+		err = rw_lock(rw, writes, deadline, false);
 	errno = saved;
 	return err;
 }

@@ -5,6 +5,9 @@
  * libc keeps the value.  A green thread with own thread-locals takes it by sem_trywait, and parks
  * while that is EAGAIN (parked.h).  sem_post is replaced for all threads.
  *
+ * A signal handler ends a wait with EINTR.  If it has SA_RESTART, sem_wait continues; a wait with a
+ * deadline does not, as with libc.
+ *
  * sem_post is async-signal-safe: in a handler sysmon wakes the green threads (LATER-1).
  *
  * Process-shared semaphores (sem_init with pshared, sem_open) are libc's alone: a post of another
@@ -64,8 +67,10 @@ static int wait_parked(sem_t *s, clockid_t clock, const struct timespec *abs)
 
 	if (err)
 		return hook_return(-err);
-	err = parked_acquire(parked_key(s, KEY_SEM), try_sem, s, EAGAIN, WAIT_PTHREAD_SEM,
-			     deadline);
+	do
+		err = parked_acquire(parked_key(s, KEY_SEM), try_sem, s, EAGAIN, WAIT_PTHREAD_SEM,
+				     deadline);
+	while (err == EINTR && !abs && handler_restarts());
 	if (err == ECANCELED)
 		cancel_waited();
 	return hook_return(-err);

@@ -17,6 +17,7 @@
 #include "machine/tlslayout.h"
 #include "mode/owntls.h"
 #include "posix/cancel.h"
+#include "posix/mask.h"
 #include "ready.h"
 #include "spawn.h"
 #include "stack.h"
@@ -60,6 +61,7 @@ void thread_main(void *arg)
 	struct thread *t = arg;
 	__pthread_unwind_buf_t base;
 
+	mask_inherit(t->mask);
 	if (!__sigsetjmp_cancel(base.__cancel_jmp_buf, 0)) {
 		__pthread_register_cancel(&base);
 		call_function(t);
@@ -132,6 +134,16 @@ static int start(struct thread *t, size_t stack, pthread_t *out)
 	return err;
 }
 
+/* The mask of the attribute, or that of the creator. */
+static uint64_t mask_by(const pthread_attr_t *attr)
+{
+	sigset_t set;
+
+	if (attr && pthread_attr_getsigmask_np(attr, &set) == 0)
+		return mask_of(&set);
+	return mask_to_inherit();
+}
+
 /* Reads the attributes that a green thread has: state and size.  Returns 0 or an errno value. */
 static int read_attr(const pthread_attr_t *attr, struct thread *t, size_t *stack)
 {
@@ -163,6 +175,7 @@ int thread_create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	t->fn = fn;
 	t->arg = arg;
 	t->c11 = c11;
+	t->mask = mask_by(attr);
 	if (!err)
 		err = -start(t, stack, out);
 	if (!err)

@@ -61,6 +61,7 @@ struct thread {
 	bool c11;                /* (c) made by thrd_create */
 	void *(*fn)(void *);     /* (c) */
 	void *arg;               /* (c) */
+	uint64_t mask;           /* (c) of signals, at its begin */
 	void *result;            /* (o) until it is ENDED */
 	bool pending;            /* (l) pthread_cancel was called */
 	bool disabled;           /* (o) PTHREAD_CANCEL_DISABLE */

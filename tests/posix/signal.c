@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests handlers, masks and the functions that wait for signals. */
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -637,6 +638,103 @@ POSIX_TEST(pthread_sigmask_child_inherits_the_mask)
 	CHECK(WIFEXITED(status));
 	CHECK_EQ(WEXITSTATUS(status), 7);
 	CHECK_EQ(pthread_sigmask(SIG_SETMASK, &old, NULL), 0);
+}
+
+static void *mask_of_thread(void *set)
+{
+	CHECK_EQ(pthread_sigmask(SIG_SETMASK, NULL, set), 0);
+	return NULL;
+}
+
+/* Expects that a thread with these attributes has, of both signals, only this one in its mask. */
+static void expect_inherited(const pthread_attr_t *attr, int signo, int other)
+{
+	sigset_t old, set, now;
+	pthread_t t;
+
+	set_of(&set, SIGUSR1);
+	CHECK_EQ(pthread_sigmask(SIG_BLOCK, &set, &old), 0);
+	CHECK_EQ(pthread_create(&t, attr, mask_of_thread, &now), 0);
+	CHECK_EQ(pthread_sigmask(SIG_SETMASK, &old, NULL), 0);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+	CHECK(sigismember(&now, signo) && !sigismember(&now, other));
+}
+
+static void *creator(void *arg)
+{
+	sigset_t set, now;
+	pthread_t t;
+
+	set_of(&set, SIGUSR2);
+	CHECK_EQ(pthread_sigmask(SIG_SETMASK, &set, NULL), 0);
+	CHECK_EQ(pthread_create(&t, NULL, mask_of_thread, &now), 0);
+	sigemptyset(&set);
+	CHECK_EQ(pthread_sigmask(SIG_SETMASK, &set, NULL), 0);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+	CHECK(sigismember(&now, SIGUSR2) && !sigismember(&now, SIGUSR1));
+	expect_inherited(NULL, SIGUSR1, SIGUSR2);
+	return arg;
+}
+
+/* Main and another thread create threads, and change their masks afterwards. */
+POSIX_TEST(pthread_create_inherits_the_mask)
+{
+	pthread_attr_t attr;
+	sigset_t set;
+	pthread_t t;
+
+	expect_inherited(NULL, SIGUSR1, SIGUSR2);
+	CHECK_EQ(pthread_create(&t, NULL, creator, NULL), 0);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+	set_of(&set, SIGUSR2);
+	CHECK_EQ(pthread_attr_init(&attr), 0);
+	CHECK_EQ(pthread_attr_setsigmask_np(&attr, &set), 0);
+	expect_inherited(&attr, SIGUSR2, SIGUSR1);
+	CHECK_EQ(pthread_attr_destroy(&attr), 0);
+}
+
+static sigset_t usr1_open;
+
+static void *wait_for_usr1(void *ready)
+{
+	main_self = pthread_self();
+	CHECK_EQ(gmp_sem_release(ready, 1), 0);
+	while (!ran)
+		usleep(1000);
+	return NULL;
+}
+
+static void *create_and_block(void *ready)
+{
+	sigset_t set;
+	pthread_t t;
+
+	CHECK_EQ(pthread_sigmask(SIG_SETMASK, &usr1_open, NULL), 0);
+	CHECK_EQ(pthread_create(&t, NULL, wait_for_usr1, ready), 0);
+	set_of(&set, SIGUSR1);
+	CHECK_EQ(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+	return NULL;
+}
+
+/* Main blocks the signal; the thread that has inherited an open mask handles it. */
+POSIX_TEST(pthread_create_inherits_the_right_to_handle)
+{
+	gmp_sem ready = GMP_SEM_INIT(0);
+	sigset_t set, old;
+	pthread_t t;
+
+	handle(SIGUSR1, count, 0);
+	set_of(&set, SIGUSR1);
+	CHECK_EQ(pthread_sigmask(SIG_BLOCK, &set, &old), 0);
+	usr1_open = old;
+	CHECK_EQ(pthread_create(&t, NULL, create_and_block, &ready), 0);
+	CHECK_EQ(gmp_sem_acquire(&ready), 0);
+	CHECK_EQ(kill(getpid(), SIGUSR1), 0);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+	CHECK(ran == 1 && in_main);
+	CHECK_EQ(pthread_sigmask(SIG_SETMASK, &old, NULL), 0);
+	signal(SIGUSR1, SIG_DFL);
 }
 
 /* --- sigwait --- */
