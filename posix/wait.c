@@ -28,9 +28,11 @@
  *             that was shut down, a message to the full queue of another unix socket.  If the fd
  *             became ready after the attempt, libc's function returns at once.
  *   IOWAIT-5  Step 2 costs two system calls.  If the last check of the fd found it blocking and
- *             without a timeout (HINT_CALM), a read parks without the check, for UNCHECKED_NS at
- *             most.  Then it checks, and attempts again.  So a hint that is stale changes no
- *             result: EAGAIN comes that much later, once, since the hint is dropped.
+ *             without a timeout, and the wait after it was shorter than UNCHECKED_NS (HINT_CALM),
+ *             a read parks without the check, for UNCHECKED_NS at most.  Then it checks, and
+ *             attempts again.  So a hint that is stale changes no result: EAGAIN comes that much
+ *             later, once, since the hint is dropped.  An fd whose waits are longer is checked in
+ *             each wait: a wait that expires costs two parks, two attempts and the check.
  *
  * An fd that gmp knows (gmp_fd_adopt) has another registration: its waits are those of gmp_poll.
  *
@@ -206,7 +208,8 @@ static void note_check(const struct io_wait *w)
 {
 	if (kind_of(w->fd) == KIND_UNKNOWN && w->timeout)
 		kind_set(w->fd, io_socket_kind(w->fd));
-	hint_set(w->fd, HINT_CALM, !w->has_timeout);
+	if (w->has_timeout)
+		hint_set(w->fd, HINT_CALM, false);
 }
 
 /* Step 2.  Returns 0 or -EAGAIN. */
@@ -222,6 +225,17 @@ static int check(struct io_wait *w)
 	if (w->events == POLLIN)
 		note_check(w);
 	return 0;
+}
+
+/* A wait after a check.  Returns 0 to attempt again, or an error. */
+static int wait_checked(const struct io_wait *w)
+{
+	int64_t begin = gmp_now();
+	int err = io_park(w->fd, w->events, w->deadline);
+
+	if (w->events == POLLIN && !w->has_timeout && !err)
+		hint_set(w->fd, HINT_CALM, gmp_now() - begin < UNCHECKED_NS); /* IOWAIT-5 */
+	return err;
 }
 
 /* IOWAIT-5: the first wait.  Returns 0 to attempt again, or an error. */
@@ -253,7 +267,7 @@ int io_not_ready(struct io_wait *w)
 			return err;
 		if (unlikely(w->waits++ >= WAITS_UNASKED) && io_poll_now(w->fd, w->events))
 			return IO_BLOCK;
-		err = io_park(w->fd, w->events, w->deadline);
+		err = wait_checked(w);
 	}
 	switch (err) {
 	case -ETIMEDOUT: return -EAGAIN;

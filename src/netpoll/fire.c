@@ -34,6 +34,8 @@ void multi_fire(struct polldesc *pd, int result, struct glist *out)
 void multi_event(struct polldesc *pd, unsigned events, struct glist *out)
 {
 	for (struct multi_entry *e = pd->entries; e; e = e->next) {
+		if (pd->polled)
+			e->all = 0; /* MULTI-6 */
 		if (pd->polled || events & POLL_HUNG ||
 		    (events & POLL_READ && e->events & ASKS_READ) ||
 		    (events & POLL_WRITE && e->events & ASKS_WRITE))

@@ -34,6 +34,10 @@
  *   MULTI-5  pd->polled is set if and only if the registration that pd->seq names is one-shot.
  *            Then no side's waiter may park on it: netpoll_renew makes it an edge-triggered one
  *            first.
+ *   MULTI-6  e->all includes the events of e and of all entries behind it that are not fired.  So
+ *            arming takes the same time for any number of entries.  It may include events of
+ *            entries that were unlinked.  These cost one event that nothing waits for: an event of
+ *            a one-shot registration fires all entries, and clears `all` of each.
  *
  * Rejected: an epoll instance per call (n registrations to make and to take away each time, 1 us
  * each); a thread in poll(2) as blocking code (one per call, which cannot be cancelled);
@@ -49,8 +53,15 @@
 
 /* --- linking --- */
 
+/* MULTI-6: at least the events that this entry and those of the record ask for. */
+static short all_events(const struct polldesc *pd, const struct multi_entry *e)
+{
+	return (short)(e->events | (pd->entries ? pd->entries->all : 0));
+}
+
 static void link_locked(struct multi_entry *e, struct polldesc *pd)
 {
+	e->all = all_events(pd, e);
 	e->pd = pd;
 	e->prev = NULL;
 	e->next = pd->entries;
@@ -90,16 +101,6 @@ static bool has_changed(const struct multi_entry *e, const struct polldesc *pd)
 {
 	return pd->side[SIDE_READ].events != e->seen[SIDE_READ] ||
 	       pd->side[SIDE_WRITE].events != e->seen[SIDE_WRITE];
-}
-
-/* The events that all entries of the record, and this one, ask for. */
-static short all_events(const struct polldesc *pd, const struct multi_entry *e)
-{
-	int events = e->events;
-
-	for (const struct multi_entry *other = pd->entries; other; other = other->next)
-		events |= other->events;
-	return (short)events;
 }
 
 /* Is the record's file opened or adopted, pollable, and was it still the number's at the last
