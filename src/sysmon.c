@@ -45,7 +45,8 @@
  *            many there are: from about 100,000 waits on, a pass takes longer than a second.
  *  SYSMON-3  While a pass over waits has Gs that it took from an fd and that are in no queue yet,
  *            it counts in sched.npollwait.  Otherwise an M that reads both counts as 0 in between
- *            would report a deadlock.
+ *            would report a deadlock.  An M that meanwhile found no deadlock, although only the
+ *            debug server waits for fds, must check again: the pass wakes the poller.
  */
 #include "sysmon.h"
 
@@ -61,6 +62,7 @@
 #include "mode/longrun.h"
 #include "netpoll.h"
 #include "park.h"
+#include "poller.h"
 #include "parkinglot.h"
 #include "pick.h"
 #include "preempt.h"
@@ -394,6 +396,8 @@ static void check_fd_waits(int64_t now)
 	}
 	ready_list(&out);
 	add_rlx(&sched.npollwait, -1u); /* SYSMON-3: after the Gs are in a queue */
+	if (unlikely(ld_rlx(&sched.ndebug)))
+		gmp__poller.wake();
 }
 
 /* True if all waits have been checked since a green thread could last close an fd. */
