@@ -63,7 +63,9 @@ static outside_ptr outside_of(const void *c)
  * it.  glibc 2.41 has moved that word, so it is found by trial.  Static initializers are all 0.
  */
 struct noted {
-	uint8_t at, shared, monotonic, known;
+	_Alignas(uint32_t)
+		uint8_t at; /* clang accesses an unaligned struct by a call of libatomic */
+	uint8_t shared, monotonic, known;
 };
 
 static struct noted attributes; /* (a) as a word of 32 bits */
