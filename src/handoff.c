@@ -84,7 +84,7 @@ static bool p_ask_locked(struct p *pp, uint64_t steps)
 	if (ld_rlx(&m->inside) || ld_rlx(&m->taken) != P_KEPT || p_steps(pp) != steps ||
 	    (sched.nmidle == 0 && !sched.lostp && sched.nm - sched.nresting >= sched.nmlimit))
 		return false;
-	m->taken_run = p_steps(pp);
+	st_rlx(&m->taken_run, p_steps(pp));
 	m->taken_at = os_now();
 	st_rlx(&m->stay.tid, ld_rlx(&pp->stay.tid)); /* the caller is sysmon, which writes both */
 	st_rlx(&m->stay.since, ld_rlx(&pp->stay.since));

@@ -546,7 +546,7 @@ struct m {
 	uint64_t ran_from;  /* (a) cpu_ticks when its G began to run: mode/tracing.h; 0: unknown */
 	int64_t taken_at;   /* (l) when its P was taken last; the clock of os_now */
 	struct stay stay;   /* (a) of that P then; constant while P_TAKEN */
-	uint64_t taken_run; /* (c) while P_TAKEN: p_steps of that P then */
+	uint64_t taken_run; /* (a) p_steps of that P when sysmon asked for it */
 	uint32_t leave;     /* (a) enum leave */
 	struct kept_stack kept; /* (o) the stack of its G, once it has LEFT */
 	struct os_sleep sleep;  /* written by the end of the run while LEAVE_NONE, read by the
