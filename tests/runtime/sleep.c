@@ -212,9 +212,10 @@ static void wake_in_order(UNUSED void *arg)
 		CHECK_EQ(order[i], i);
 }
 
+/* With preemption a sleeper that has ended could lose its P before it notes that. */
 TEST(sleep_ends_in_order_of_deadlines)
 {
-	run_procs(1, wake_in_order, NULL);
+	run_cooperative(1, wake_in_order, NULL);
 }
 
 static void sleep_long(UNUSED void *arg)
