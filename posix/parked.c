@@ -105,8 +105,10 @@ noinline void parked_wake_later(const void *key)
 	int saved = errno;
 	unsigned i = (unsigned)(lot_hash(key) >> 32) % SLOTS;
 
-	while (!put_into(&slots[i], key))
-		i = (i + 1) % SLOTS; /* LATER-3 */
+	while (!put_into(&slots[i], key)) {
+		raise_errand_sig(); /* LATER-3 */
+		i = (i + 1) % SLOTS;
+	}
 	raise_errand_sig();
 	errno = saved;
 }
@@ -152,6 +154,8 @@ static void forget_parked(void)
 {
 	for (int i = 0; i < LOT_BUCKETS; i++)
 		st_rlx(&gmp__parked[i], 0);
+	for (int i = 0; i < SLOTS; i++)
+		st_rlx(&slots[i], (const void *)NULL);
 }
 
 __attribute__((constructor)) static void parked_begin(void)

@@ -34,7 +34,8 @@
  *             objects, whose waiters own what they are woken with.
  *
  * Fairness: an unlock frees the object, and any thread may take it before the woken waiter runs.
- * Among the green threads the queue is FIFO.  libc's queue of external threads and this one are
+ * Green threads park in FIFO order; a waiter that was woken and does not get the object parks in
+ * front, so after LATER-2 the order may be the reverse.  libc's queue of external threads and this one are
  * independent: an unlock wakes the first of each.
  *
  * A waker that must not lock a bucket passes the wakeup on to sysmon: a signal handler, which may
@@ -51,8 +52,10 @@
  *            slots.  So no wakeup is lost.
  *   LATER-2  A slot holds no count, so sysmon wakes all waiters of the object.  A waiter that does
  *            not get it parks again.
- *   LATER-3  sysmon empties the slots before it locks a bucket.  So a waker that finds all slots in
- *            use waits for sysmon, and never for the thread that it has interrupted.
+ *   LATER-3  sysmon empties the slots before it locks a bucket.  A waker that finds all slots in
+ *            use raises the errand and waits for sysmon.  That would be forever if sysmon waited
+ *            for a bucket that the interrupted thread has locked, and the handler released 64
+ *            other objects meanwhile: no handler may release so many.
  *
  * Verified by model/posix_mutex.pml.
  *
