@@ -35,8 +35,8 @@
  *
  * Fairness: an unlock frees the object, and any thread may take it before the woken waiter runs.
  * Green threads park in FIFO order; a waiter that was woken and does not get the object parks in
- * front, so after LATER-2 the order may be the reverse.  libc's queue of external threads and this one are
- * independent: an unlock wakes the first of each.
+ * front, so after LATER-2 the order may be the reverse.  libc's queue of external threads and this
+ * one are independent: an unlock wakes the first of each.
  *
  * A waker that must not lock a bucket passes the wakeup on to sysmon: a signal handler, which may
  * have interrupted the holder, and a library that the runtime itself calls (libgcc's unwinder), on
