@@ -49,12 +49,16 @@
  *               not block it (/proc/self/task/TID/status): it would be pending there for good.
  *   RECEIVER-7  Lifetime: the signal thread uses a g struct inside rt_enter only, and only of the
  *               present run.
+ *   RECEIVER-8  Of a signal below 32, one at most is on its way to the signal thread, as one is
+ *               pending at most in the kernel: a bit of `forwarded` is set until the thread takes
+ *               it.  Otherwise a fast timer fills the kernel's queue, and signals lose their
+ *               siginfo.
  *
  * SIG_FORWARD is a signal of libc (SIGCANCEL), which is sent to the signal thread by nothing else,
  * and which is blocked there.  The kernel forbids other si_codes than negative ones between
- * threads, so a siginfo is sent with its code and number in si_errno.  Its si_code is then
- * CODE_FORWARDED (to a thread), CODE_FOR_THREAD (to a thread, which handles it: RECEIVER-5) or
- * CODE_DEFERRED (to the process).
+ * threads, so a siginfo is sent with its code, epoch (SIGTAB-6) and number in si_errno.  Its
+ * si_code is then CODE_FORWARDED (to a thread), CODE_FOR_THREAD (to a thread, which handles it:
+ * RECEIVER-5) or CODE_DEFERRED (to the process).
  *
  * Rejected
  *   A pipe to a green thread, as sys/notify.c: a program that closes all fds closes it, too.
@@ -82,10 +86,13 @@
 
 enum {
 	SIG_FORWARD = 32,
+	FIRST_QUEUED = 32, /* lower signals are pending once at most */
 	CODE_FORWARDED = -1000,
 	CODE_FOR_THREAD = -1002,
 	CODE_DEFERRED = -1001,
-	CODE_SHIFT = 8,
+	EPOCH_SHIFT = 7, /* above the number of the signal */
+	EPOCH_BITS = 8,
+	CODE_SHIFT = EPOCH_SHIFT + EPOCH_BITS,
 	SIGSET_BYTES = 8
 };
 
@@ -98,6 +105,7 @@ static struct {
 	struct receiver main;
 	struct receiver *others; /* under the lock */
 	uint64_t admitted;       /* (a) RECEIVER-2; valid while main.run is the present run */
+	uint64_t forwarded;      /* (a) RECEIVER-8 */
 	int tid;                 /* (a) of the signal thread; 0: there is none */
 	int forced;              /* (o) of the signal thread: it handles this signal itself */
 	bool starting;           /* under the lock */
@@ -107,11 +115,13 @@ static struct {
 
 /* --- packed signals --- */
 
+/* info->si_errno is the epoch: receiver_unpack_sig. */
 static siginfo_t pack(int signo, const siginfo_t *info, int code)
 {
 	siginfo_t packed = *info;
 
-	packed.si_errno = (int)((unsigned)info->si_code << CODE_SHIFT) | info->si_signo;
+	packed.si_errno = (int)((unsigned)info->si_code << CODE_SHIFT |
+				(unsigned)info->si_errno << EPOCH_SHIFT | (unsigned)info->si_signo);
 	packed.si_code = code;
 	packed.si_signo = signo;
 	return packed;
@@ -122,16 +132,30 @@ bool receiver_is_for_thread_sig(const siginfo_t *info)
 	return info->si_code == CODE_FOR_THREAD;
 }
 
+static int epoch_sig(int signo)
+{
+	return (int)(signal_epoch_sig(signo) & ((1u << EPOCH_BITS) - 1));
+}
+
 bool receiver_unpack_sig(siginfo_t *info)
 {
 	bool forwarded = info->si_code == CODE_FORWARDED || receiver_is_for_thread_sig(info);
 
-	if (!forwarded && info->si_code != CODE_DEFERRED)
+	if (!forwarded && info->si_code != CODE_DEFERRED) {
+		info->si_errno = epoch_sig(info->si_signo);
 		return false;
-	info->si_signo = info->si_errno & ((1 << CODE_SHIFT) - 1);
-	info->si_code = info->si_errno >> CODE_SHIFT;
-	info->si_errno = 0;
+	}
+	int packed = info->si_errno;
+
+	info->si_signo = packed & ((1 << EPOCH_SHIFT) - 1);
+	info->si_errno = packed >> EPOCH_SHIFT & ((1 << EPOCH_BITS) - 1);
+	info->si_code = packed >> CODE_SHIFT;
 	return forwarded;
+}
+
+bool receiver_is_stale_sig(const siginfo_t *info)
+{
+	return info->si_errno != epoch_sig(info->si_signo);
 }
 
 int receiver_send_sig(int signo, const siginfo_t *info)
@@ -148,19 +172,28 @@ int receiver_send_to_sig(int tid, int signo, const siginfo_t *info)
 	return (int)syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, signo, &packed);
 }
 
-int receiver_send_for_thread(int tid, int signo, const siginfo_t *info)
+int receiver_send_for_thread(int tid, int signo, siginfo_t *info)
 {
+	info->si_errno = epoch_sig(signo);
 	siginfo_t packed = pack(signo, info, CODE_FOR_THREAD);
 
 	return (int)syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, signo, &packed);
 }
 
-/* Returns whether the kernel has taken the signal. */
+/* Returns whether the signal thread gets the signal. */
 static bool forward_sig(const siginfo_t *info)
 {
 	int tid = ld_rlx(&rec.tid);
+	uint64_t bit = info->si_signo < FIRST_QUEUED ? mask_bit(info->si_signo) : 0;
 
-	return tid && receiver_send_to_sig(tid, SIG_FORWARD, info) == 0;
+	if (!tid)
+		return false;
+	if (bit && or_rlx(&rec.forwarded, bit) & bit)
+		return true; /* RECEIVER-8 */
+	if (receiver_send_to_sig(tid, SIG_FORWARD, info) == 0)
+		return true;
+	and_rlx(&rec.forwarded, ~bit);
+	return false;
 }
 
 /* --- receivers --- */
@@ -188,8 +221,10 @@ static void update_admitted_locked(void)
 void receiver_tell(void)
 {
 	siginfo_t info = { 0 };
+	int tid = ld_rlx(&rec.tid);
 
-	forward_sig(&info);
+	if (tid)
+		receiver_send_to_sig(tid, SIG_FORWARD, &info);
 }
 
 /* The first call of a run makes the main receiver. */
@@ -619,8 +654,11 @@ static void *signal_thread_main(void *arg)
 		if (syscall(SYS_rt_sigtimedwait, &only, &info, NULL, SIGSET_BYTES) != SIG_FORWARD)
 			continue; /* a trampoline has forwarded a signal */
 		receiver_unpack_sig(&info);
-		if (info.si_signo)
-			deliver(info.si_signo, &info);
+		if (!info.si_signo)
+			continue;
+		if (info.si_signo < FIRST_QUEUED)
+			and_rlx(&rec.forwarded, ~mask_bit(info.si_signo));
+		deliver(info.si_signo, &info);
 	}
 	return NULL;
 }
@@ -639,6 +677,7 @@ static void forget_signal_thread(void)
 {
 	memset(&rec.lock, 0, sizeof(rec.lock));
 	st_rlx(&rec.tid, 0);
+	st_rlx(&rec.forwarded, UINT64_C(0));
 	st_rlx(&rec.main.run, 0u);
 	rec.starting = false;
 	rec.others = NULL;

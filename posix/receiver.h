@@ -44,15 +44,18 @@ void receiver_begin(void);
  * signal has been sent to where it belongs.  handled: the program has a handler. */
 bool receiver_route_sig(int signo, bool handled, siginfo_t *info, void *context);
 
-/* Send the signal to the process; to the OS thread tid. */
+/* Send the signal, whose info was unpacked, to the process; to the OS thread tid. */
 int receiver_send_sig(int signo, const siginfo_t *info);
 int receiver_send_to_sig(int tid, int signo, const siginfo_t *info);
-/* The same, and that OS thread calls the program's handler itself. */
-int receiver_send_for_thread(int tid, int signo, const siginfo_t *info);
+/* For a new signal: that OS thread calls the program's handler itself. */
+int receiver_send_for_thread(int tid, int signo, siginfo_t *info);
 /* Before receiver_unpack_sig: was the signal sent by receiver_send_for_thread? */
 bool receiver_is_for_thread_sig(const siginfo_t *info);
-/* Undo the packing of a siginfo that one of them has sent.  Returns true if it was sent to a
- * thread: the program had a handler for it, and did not block it. */
+/* Undo the packing of a siginfo that one of them has sent, and set si_errno to the epoch of the
+ * signal (SIGTAB-6); it is 0 for the program.  Returns true if it was sent to a thread: the program
+ * had a handler for it, and did not block it. */
 bool receiver_unpack_sig(siginfo_t *info);
+/* After receiver_unpack_sig: the handler that accepted the signal was removed. */
+bool receiver_is_stale_sig(const siginfo_t *info);
 
 #endif

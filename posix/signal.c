@@ -20,16 +20,19 @@
  *   SIGTAB-2  The table changes under `spin`, with all signals blocked, so that a handler may call
  *             sigaction.  The trampoline reads the handler alone; it is valid at any time.
  *   SIGTAB-3  While the program's green threads block a signal with the default action, the kernel
- *             has the trampoline (a bit of `held`): an OS thread whose mask is not up to date then
- *             defers the signal, which would end the process.  exec resets it to the default, as
- *             the program's own disposition is.
+ *             has the default trampoline (a bit of `held`): an OS thread whose mask is not up to
+ *             date then defers the signal, which would end the process.  exec resets it to the
+ *             default, as the program's own disposition is.
  *   SIGTAB-4  The note is valid only for code on that stack below it.  So a handler that leaves by
  *             siglongjmp or pthread_exit needs no clean-up.
  *   SIGTAB-5  The child of a vfork shares the table, so it calls libc's function only.
- *   SIGTAB-6  A signal on its way to an OS thread or a receiver, or in the trampoline without its
- *             bit of `held`, was accepted by a handler.  If the program removes the handler
- *             meanwhile, the signal is dropped: the default action might end the process after
- *             `alarm(0); signal(SIGALRM, SIG_DFL)`.
+ *   SIGTAB-6  A signal that the kernel took while the program had a handler, and that has not
+ *             reached it when the program sets the default action, is dropped.  Otherwise
+ *             `alarm(0); signal(SIGALRM, SIG_DFL)` might end the process.  The kernel then has the
+ *             default trampoline: it alone takes the default action, for signals that come later.
+ *             What is still in the other trampoline, or was forwarded, finds no handler.  What was
+ *             deferred while a handler ran has an older epoch.  The epoch is in one word with the
+ *             handler, so a trampoline that reads the new epoch finds no handler after it.
  */
 #include "posix/signal.h"
 
@@ -48,26 +51,44 @@ enum { SIGNALS = 64, SIG_CANCEL = 32, SIG_SETXID = 33, HANDLER_ROOM = 64 * 1024 
 
 typedef void (*handler_fn)(int signo, siginfo_t *info, void *context);
 
+/* Of an address that a program can have. */
+enum { EPOCH_SHIFT = 48 };
+
 static struct {
 	pthread_spinlock_t spin;
 	pid_t pid;                         /* SIGTAB-5 */
 	struct sigaction act[SIGNALS + 1]; /* under spin */
-	handler_fn handler[SIGNALS + 1];   /* (a) SIG_DFL, SIG_IGN or a function */
+	uint64_t taker[SIGNALS + 1];       /* (a) its handler, and above it the epoch: SIGTAB-6 */
 	uint64_t held;                     /* under spin */
 } table;
 
 uint32_t gmp__signals_used;
 
 static void trampoline(int signo, siginfo_t *info, void *context);
+static void default_trampoline(int signo, siginfo_t *info, void *context);
 
 static bool is_trampoline(const struct sigaction *sa)
 {
-	return sa->sa_flags & SA_SIGINFO && sa->sa_sigaction == trampoline;
+	return sa->sa_flags & SA_SIGINFO &&
+	       (sa->sa_sigaction == trampoline || sa->sa_sigaction == default_trampoline);
 }
 
 static bool is_function(const struct sigaction *sa)
 {
 	return sa->sa_handler != SIG_DFL && sa->sa_handler != SIG_IGN;
+}
+
+/* SIG_DFL, SIG_IGN or a function. */
+static handler_fn handler_sig(int signo)
+{
+	uint64_t taker = ld_rlx(&table.taker[signo]);
+
+	return (handler_fn)(uintptr_t)(taker & ((UINT64_C(1) << EPOCH_SHIFT) - 1));
+}
+
+uint32_t signal_epoch_sig(int signo)
+{
+	return (uint32_t)(ld_rlx(&table.taker[signo]) >> EPOCH_SHIFT);
 }
 
 uint64_t signal_undeferred(void)
@@ -79,6 +100,14 @@ uint64_t signal_undeferred(void)
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		bits |= mask_bit(numbers[i]);
 	return bits;
+}
+
+/* Signals whose default action does not end the process.  It must not look like a handler for
+ * longer than necessary: a signal that is ignored by default would end system calls with EINTR. */
+static uint64_t mild_signals(void)
+{
+	return mask_bit(SIGCHLD) | mask_bit(SIGCONT) | mask_bit(SIGWINCH) | mask_bit(SIGURG) |
+	       mask_bit(SIGTSTP) | mask_bit(SIGTTIN) | mask_bit(SIGTTOU);
 }
 
 /* --- the handler --- */
@@ -129,20 +158,22 @@ static void note_run_sig(struct signal_state *s, int signo)
 		s->restarts = now.sa_flags & SA_RESTART;
 }
 
-static void call_handler_sig(int signo, siginfo_t *info, void *context)
+/* by_default: the kernel had the default trampoline when it took the signal. */
+static void call_handler_sig(int signo, bool by_default, siginfo_t *info, void *context)
 {
 	uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
-	handler_fn handler = ld_rlx(&table.handler[signo]);
+	handler_fn handler = handler_sig(signo);
 	struct signal_state *s = gmp__signal_state(), before = *s;
 
 	if (handler == (handler_fn)(void *)SIG_IGN)
 		return;
 	if (!handler) {
-		if (ld_rlx(&table.held) & mask_bit(signo)) /* otherwise: SIGTAB-6 */
+		if (by_default) /* otherwise: SIGTAB-6 */
 			default_action_sig(signo);
 		return;
 	}
 	note_run_sig(s, signo);
+	info->si_errno = 0;
 	s->low = low_end_sig(context, frame);
 	s->high = frame;
 	handler(signo, info, context); /* one without SA_SIGINFO ignores two arguments */
@@ -152,24 +183,36 @@ static void call_handler_sig(int signo, siginfo_t *info, void *context)
 
 static bool has_handler_sig(int signo)
 {
-	handler_fn handler = ld_rlx(&table.handler[signo]);
+	handler_fn handler = handler_sig(signo);
 
 	return handler && handler != (handler_fn)(void *)SIG_IGN;
 }
 
-static void trampoline(int signo, siginfo_t *info, void *context)
+static void take_sig(int signo, bool by_default, siginfo_t *info, void *context)
 {
 	int saved = errno;
 	bool for_thread = receiver_is_for_thread_sig(info);
 	bool forwarded = receiver_unpack_sig(info), handled = has_handler_sig(signo);
+	bool accepted = forwarded || !by_default || receiver_is_stale_sig(info);
 
-	if (forwarded && !handled)
+	if (accepted && !handled)
 		return; /* SIGTAB-6 */
 	bool here = for_thread || receiver_route_sig(signo, handled, info, context);
 
 	errno = saved;
 	if (here)
-		call_handler_sig(signo, info, context);
+		call_handler_sig(signo, by_default, info, context);
+}
+
+static void trampoline(int signo, siginfo_t *info, void *context)
+{
+	take_sig(signo, false, info, context);
+}
+
+/* That of a signal with the default action: SIGTAB-3, SIGTAB-6. */
+static void default_trampoline(int signo, siginfo_t *info, void *context)
+{
+	take_sig(signo, true, info, context);
 }
 
 /* --- the table --- */
@@ -190,17 +233,19 @@ static void table_unlock(uint64_t before)
 	os_signals_restore(before);
 }
 
-static const struct sigaction holder = { .sa_sigaction = trampoline,
+static const struct sigaction holder = { .sa_sigaction = default_trampoline,
 					 .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART };
 
 static void set_entry(int signo, const struct sigaction *sa)
 {
 	table.act[signo] = *sa;
-	st_rlx(&table.handler[signo], (handler_fn)(void *)sa->sa_handler);
+	uint64_t epoch = ld_rlx(&table.taker[signo]) >> EPOCH_SHIFT << EPOCH_SHIFT;
+
+	st_rlx(&table.taker[signo], epoch | (uintptr_t)sa->sa_handler);
 }
 
-/* What the kernel gets for *sa, with the table locked. */
-static struct sigaction for_kernel(int signo, const struct sigaction *sa)
+/* What the kernel gets for *sa, with the table locked.  dropped: SIGTAB-6. */
+static struct sigaction for_kernel(int signo, const struct sigaction *sa, bool dropped)
 {
 	struct sigaction k = *sa;
 
@@ -208,7 +253,8 @@ static struct sigaction for_kernel(int signo, const struct sigaction *sa)
 	if (is_function(sa)) {
 		k.sa_sigaction = trampoline;
 		k.sa_flags |= SA_SIGINFO | SA_ONSTACK;
-	} else if (sa->sa_handler == SIG_DFL && receiver_defers(signo)) {
+	} else if (sa->sa_handler == SIG_DFL &&
+		   (receiver_defers(signo) || (dropped && !(mild_signals() & mask_bit(signo))))) {
 		table.held |= mask_bit(signo);
 		k = holder;
 	}
@@ -246,9 +292,14 @@ static int set_locked(int signo, const struct sigaction *sa, struct sigaction *o
 	struct sigaction entry = table.act[signo], kernels, mine;
 
 	if (sa) {
-		mine = for_kernel(signo, sa);
-		if (is_function(&entry) && !is_function(sa) && receiver_admits(signo))
+		bool dropped = is_function(&entry) && !is_function(sa) && receiver_admits(signo);
+
+		mine = for_kernel(signo, sa, dropped);
+		if (dropped) {
+			set_entry(signo, sa);
+			bump(&table.taker[signo], UINT64_C(1) << EPOCH_SHIFT);
 			drop_pending(signo);
+		}
 		set_entry(signo, sa);
 	}
 	int result = LIBC(sigaction)(signo, sa ? &mine : NULL, &kernels);
@@ -322,7 +373,7 @@ static void hold_locked(int signo)
 	if (LIBC(sigaction)(signo, NULL, &now) == 0 && !is_function(&now) &&
 	    now.sa_handler == SIG_DFL && LIBC(sigaction)(signo, &holder, NULL) == 0)
 		table.held |= mask_bit(signo);
-	else if (is_trampoline(&now) && !ld_rlx(&table.handler[signo]))
+	else if (is_trampoline(&now) && !handler_sig(signo))
 		table.held |= mask_bit(signo);
 }
 
@@ -334,30 +385,24 @@ void signal_hold_defaults(uint64_t bits)
 	uint64_t before = table_lock();
 
 	for (int i = 1; i <= SIGNALS; i++)
-		if (bits & ~table.held & mask_bit(i) && !ld_rlx(&table.handler[i]))
+		if (bits & ~table.held & mask_bit(i) && !handler_sig(i))
 			hold_locked(i);
 	table_unlock(before);
 }
 
-/* The actions that must not look like a handler: a signal that is ignored by default would end
- * system calls with EINTR. */
 void signal_release_defaults(uint64_t bits)
 {
-	static const int numbers[] = { SIGCHLD, SIGCONT, SIGWINCH, SIGTSTP, SIGTTIN, SIGTTOU };
 	struct sigaction now, dfl = { .sa_handler = SIG_DFL };
 
 	if (!(bits & ld_rlx(&table.held)))
 		return;
 	uint64_t before = table_lock();
 
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-		int n = numbers[i];
-
-		if (!(bits & table.held & mask_bit(n)))
+	for (int n = 1; n <= SIGNALS; n++) {
+		if (!(bits & table.held & mild_signals() & mask_bit(n)))
 			continue;
 		table.held &= ~mask_bit(n);
-		if (!ld_rlx(&table.handler[n]) && LIBC(sigaction)(n, NULL, &now) == 0 &&
-		    is_trampoline(&now))
+		if (!handler_sig(n) && LIBC(sigaction)(n, NULL, &now) == 0 && is_trampoline(&now))
 			LIBC(sigaction)(n, &dfl, NULL);
 	}
 	table_unlock(before);

@@ -38,6 +38,7 @@ static int wait_for_info(const sigset_t *set, siginfo_t *info, const struct time
 
 	if (signo > 0) {
 		receiver_unpack_sig(&got);
+		got.si_errno = 0;
 		if (info)
 			*info = got;
 	}

@@ -44,7 +44,7 @@ void leave_init(void);
  * -ENOTSUP with a text in *why. */
 int leave_own_tls(const char **why);
 
-/* The traced steps park, yield and exit, which stay valid until the next call; NULL: without them. */
+/* The traced steps park, yield and exit, which stay valid until the next call.  NULL: none. */
 void leave_trace(const struct leave_steps *traced);
 
 #endif
