@@ -31,6 +31,7 @@ static const char help[] =
 	"  --procs N       at most N green threads run at once (as GMP_PROCS=N; default: the "
 	"CPUs)\n"
 	"  --no-children   programs that PROGRAM starts run without gmp\n"
+	"  --keep-mallopt  pass on mallopt(M_MMAP_THRESHOLD), see docs/api/gmp-run.md\n"
 	"  --help          this text\n"
 	"  --version       the version\n"
 	"\n"
@@ -279,6 +280,8 @@ static int read_options(char **argv, bool *children)
 		}
 		if (strcmp(o, "--no-children") == 0)
 			*children = false;
+		else if (strcmp(o, "--keep-mallopt") == 0)
+			set_env("GMP_MALLOPT", "1");
 		else if (strcmp(o, "--procs") == 0)
 			set_procs(argv[i + 1] ? argv[++i] : NULL);
 		else if (strncmp(o, "--procs=", 8) == 0)
