@@ -10,7 +10,7 @@
 #include "posix/thread.h"
 
 /* 25 records of a chain with 100,000 threads.  A struct of libc is aligned to 64 bytes. */
-enum { CHAINS = 4096, SELF_SHIFT = 6 };
+enum { CHAINS = 4096, SELF_SHIFT = 6, RECORDS = 64 };
 
 static struct {
 	struct lock lock;
@@ -86,7 +86,7 @@ struct tlsblock *thread_remove(struct thread *t)
 	return b;
 }
 
-struct thread *thread_record(void)
+static struct thread *take_unused(void)
 {
 	threads_lock();
 	struct thread *t = table.unused;
@@ -94,8 +94,30 @@ struct thread *thread_record(void)
 	if (t)
 		table.unused = t->next;
 	threads_unlock();
+	return t;
+}
+
+/* More records; returns one of them, or NULL without memory.  A block of its own for each record
+ * would be between the allocations of the program: servers scan those they make for each thread. */
+static struct thread *more_records(void)
+{
+	struct thread *t = malloc(RECORDS * sizeof(*t));
+
 	if (!t)
-		t = malloc(sizeof(*t));
+		return NULL;
+	threads_lock();
+	for (int i = 1; i < RECORDS; i++)
+		thread_unused(&t[i]);
+	threads_unlock();
+	return t;
+}
+
+struct thread *thread_record(void)
+{
+	struct thread *t = take_unused();
+
+	if (!t)
+		t = more_records();
 	if (t)
 		memset(t, 0, sizeof(*t));
 	return t;

@@ -8,6 +8,10 @@
 
 #include "base/os.h"
 
+/* A batch of new blocks has a GROWTH-th of the number of blocks that were made, so that few green
+ * threads do not pay for many.  BATCH_MOST blocks are some 300 KB. */
+enum { GROWTH = 8, BATCH_MOST = 64 };
+
 struct tlsblock **gmp__own_blocks;
 bool (*gmp__owntls_keep)(struct g *gp, struct tlsblock *b);
 
@@ -15,6 +19,7 @@ static struct {
 	pthread_mutex_t begin; /* one owntls_prepare at a time */
 	size_t bytes;          /* of gmp__own_blocks */
 	bool used;             /* (a) */
+	uint32_t made;         /* (a) blocks, at any time; for the size of the next batch */
 	struct lock lock;
 	struct tlsblock *free; /* under the lock */
 } own = { .begin = PTHREAD_MUTEX_INITIALIZER };
@@ -78,6 +83,31 @@ static void cache_spill(struct p *pp, uint32_t keep)
 	unlock(&own.lock, LR_OWNTLS);
 }
 
+static void give_to_all(struct tlsblock *b)
+{
+	lock(&own.lock, LR_OWNTLS);
+	give_locked(b);
+	unlock(&own.lock, LR_OWNTLS);
+}
+
+/* Makes several blocks; returns one of them, or NULL without memory.  libc takes them from malloc.
+ * Blocks made one by one would be between the allocations of the program: a server that scans what
+ * it allocates for each thread then has a cache miss and a TLB miss for each. */
+static noinline struct tlsblock *more_blocks(void)
+{
+	struct tlsblock *b = tlsblock_new(), *more;
+	uint32_t n = min_of(add_rlx(&own.made, 1) / GROWTH, (uint32_t)BATCH_MOST);
+
+	for (; b && n; n--) {
+		more = tlsblock_new();
+		if (!more)
+			break;
+		add_rlx(&own.made, 1);
+		give_to_all(more);
+	}
+	return b;
+}
+
 struct tlsblock *owntls_take(struct p *pp)
 {
 	if (likely(pp && pp->blocks))
@@ -88,15 +118,13 @@ struct tlsblock *owntls_take(struct p *pp)
 	if (b)
 		own.free = *tlsblock_next(b);
 	unlock(&own.lock, LR_OWNTLS);
-	return b ? b : tlsblock_new();
+	return b ? b : more_blocks();
 }
 
 void owntls_give(struct p *pp, struct tlsblock *b)
 {
 	if (unlikely(!pp)) {
-		lock(&own.lock, LR_OWNTLS);
-		give_locked(b);
-		unlock(&own.lock, LR_OWNTLS);
+		give_to_all(b);
 		return;
 	}
 	*tlsblock_next(b) = pp->blocks;
