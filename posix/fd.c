@@ -35,10 +35,11 @@ static void end_waits(struct polldesc *pd)
 {
 	struct glist out = { 0 };
 
-	if (!pd || !ld_rlx(&pd->multi))
+	if (!pd)
 		return;
-	multi_forgotten(pd, true, &out);
-	ready_list(&out);
+	netpoll_close_polled(pd, &out);
+	if (out.head || out.external)
+		ready_list(&out);
 }
 
 static bool is_known(struct polldesc *pd)

@@ -16,9 +16,12 @@
  * and, for streams only,
  *   HINT_CALM     at the last check of a read that waited, the fd was blocking and had no timeout
  *   HINT_DRAINED  the last read returned less than it asked for
+ *
+ * and, for all,
+ *   HINT_WAITED   a call has waited for it
  */
 enum kind { KIND_UNKNOWN, KIND_SOCKET, KIND_STREAM_SOCKET, KIND_STREAM, KIND_FILE };
-enum { HINT_KIND = 7, HINT_CALM = 8, HINT_DRAINED = 16 };
+enum { HINT_KIND = 7, HINT_CALM = 8, HINT_DRAINED = 16, HINT_WAITED = 32 };
 
 /* KINDS: numbers with a hint; others are always KIND_UNKNOWN. */
 enum { KINDS = 1 << 16 };
@@ -35,10 +38,13 @@ static inline enum kind kind_of(int fd)
 	return (enum kind)(hint_of(fd) & HINT_KIND);
 }
 
+/* KIND_UNKNOWN: the number has, or gets, another file. */
 static inline void kind_set(int fd, enum kind kind)
 {
+	unsigned keep = kind == KIND_UNKNOWN ? 0 : hint_of(fd) & HINT_WAITED;
+
 	if ((unsigned)fd < KINDS)
-		st_rlx(&gmp__posix_hints[fd], (uint8_t)kind);
+		st_rlx(&gmp__posix_hints[fd], (uint8_t)(kind | keep));
 }
 
 /* If two threads change bits at the same time, a change may be lost: they are hints. */

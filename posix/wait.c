@@ -33,6 +33,10 @@
  *             attempts again.  So a hint that is stale changes no result: EAGAIN comes that much
  *             later, once, since the hint is dropped.  An fd whose waits are longer is checked in
  *             each wait: a wait that expires costs two parks, two attempts and the check.
+ *   IOWAIT-6  Before the first wait for a number since it was closed (no HINT_WAITED), the call
+ *             lets other green threads run and attempts again.  A connection for one request often
+ *             has its answer by then, and needs no registration: EPOLL_CTL_ADD, EPOLL_CTL_DEL and
+ *             two checks, some 2.5 us.  Otherwise the second attempt costs 0.3 us, once.
  *
  * An fd that gmp knows (gmp_fd_adopt) has another registration: its waits are those of gmp_poll.
  *
@@ -253,12 +257,25 @@ static int wait_unchecked(struct io_wait *w)
 	return err;
 }
 
+/* IOWAIT-6.  Returns true if the call attempts again. */
+static bool yield_first(struct io_wait *w)
+{
+	if (likely(w->waits || w->yielded || hint_of(w->fd) & HINT_WAITED))
+		return false;
+	w->yielded = true;
+	hint_set(w->fd, HINT_WAITED, true);
+	gmp_yield();
+	return true;
+}
+
 int io_not_ready(struct io_wait *w)
 {
 	int err;
 
 	if (w->flags & MSG_DONTWAIT)
 		return -EAGAIN;
+	if (yield_first(w))
+		return 0;
 	if (w->events == POLLIN && !w->checked && hint_of(w->fd) & HINT_CALM) {
 		err = wait_unchecked(w);
 	} else {

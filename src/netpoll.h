@@ -136,6 +136,11 @@ int netpoll_ask(struct polldesc *pd);
  * (poll(2)'s), instead of what the record has of a former file, whose waiters are appended to out.
  * Returns 0 or the error of the system. */
 int netpoll_arm(struct polldesc *pd, short events, struct glist *out);
+/* A number that gmp does not know is about to be closed: fire its entries as closed, and remove the
+ * registration for polls.  So it does not outlive the number if the file has others, and the next
+ * netpoll_arm need not find out that it is gone: the poller cannot tell that from the loss of its
+ * own fds, and wakes its M (EPOLL-2). */
+void netpoll_close_polled(struct polldesc *pd, struct glist *out);
 
 /* --- deadlines: netpoll/deadline.c --- */
 

@@ -227,6 +227,17 @@ int netpoll_arm(struct polldesc *pd, short events, struct glist *out)
 	return 0;
 }
 
+void netpoll_close_polled(struct polldesc *pd, struct glist *out)
+{
+	multi_forgotten(pd, true, out);
+	lock(&pd->lock, LR_POLLDESC);
+	if (pd->polled) {
+		gmp__poller.del(pd->fd);
+		pd->polled = false;
+	}
+	unlock(&pd->lock, LR_POLLDESC);
+}
+
 bool netpoll_is_registered(struct polldesc *pd)
 {
 	uint32_t seq = pd->seq + 1; /* NETPOLL-9 */

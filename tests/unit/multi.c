@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests that gmp_poll loses no event between its query to the kernel and its wait, before and after
- * it is linked with the record (MULTI-1, MULTI-2).
+ * it is linked with the record (MULTI-1, MULTI-2), and that a replaced close ends a registration
+ * for polls (MULTI-5).
  *
  * floors 0..6, wrap: poll ready_list
  */
 #define _GNU_SOURCE 1
 #include "check.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <unistd.h>
 
+#include "netpoll.h"
+#include "poller.h"
 #include "rt.h"
 #include "source.h"
 
@@ -83,4 +87,32 @@ TEST(poll_event_between_link_and_park_is_seen)
 	after_link = true;
 	run_procs(1, poll_for_event, NULL);
 	CHECK(!after_link);
+}
+
+static void close_polled(void *arg)
+{
+	struct pollfd p = { .events = POLLIN };
+	struct glist out = { 0 };
+	int ends[2];
+
+	(void)arg;
+	CHECK_EQ(pipe(ends), 0);
+	p.fd = ends[0];
+	CHECK_EQ(gmp_poll(&p, 1, gmp_deadline(1000000)), -ETIMEDOUT);
+	struct polldesc *pd = netpoll_find(ends[0]);
+
+	CHECK(pd->polled);
+	netpoll_close_polled(pd, &out);
+	CHECK(!pd->polled);
+	CHECK(!out.head);
+	CHECK_EQ(gmp__poller.add(ends[0], 1), 0); /* -EEXIST: it was still registered */
+	CHECK_EQ(gmp__poller.del(ends[0]), 0);
+	CHECK_EQ(close(ends[0]), 0);
+	CHECK_EQ(close(ends[1]), 0);
+}
+
+TEST(poll_closed_number_is_not_registered)
+{
+	queries = at = 0;
+	run_procs(1, close_polled, NULL);
 }
