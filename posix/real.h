@@ -9,6 +9,7 @@
 #define GMP_POSIX_REAL_H
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <netdb.h>
 #include <poll.h>
 #include <pthread.h>

@@ -245,6 +245,11 @@ static bool start_runtime(void)
 	return true;
 }
 
+bool program_is_whole(void)
+{
+	return program.whole;
+}
+
 bool program_runs(void)
 {
 	return program.whole && (ld_rlx(&sched.state) == RUN_ON || start_runtime());
