@@ -125,7 +125,7 @@ extern gmp_sem main_ended;
 struct thread *forked_thread(void);
 /* True if the program was started by gmp-run, and a runtime is on, or could be started. */
 bool program_runs(void);
-/* True under gmp-run from the begin of main on. */
+/* True if main is a green thread, also in the child of a fork. */
 bool program_is_whole(void);
 /* A thread is about to exist; the calling one has ended its work: PROGRAM-1. */
 void program_thread_new(void);

@@ -24,9 +24,9 @@
  *               initializes the variables of a library with static thread-locals in it.  setuid and
  *               the like find no kernel thread for it, and skip it.
  *   TLSBLOCK-2  A block that is reused has the initial values of all variables, except those of
- *               libc: malloc's cache and arena,
- *               the resolver's state, and buffers of libc stay with it, since they cannot be freed
- *               from outside.  errno, h_errno, the locale and the message of dlerror are reset.
+ *               libc: the resolver's state and buffers of libc stay with it, since they cannot be
+ *               freed from outside, and so does malloc's arena.  errno, h_errno, the locale and the
+ *               message of dlerror are reset.
  *   TLSBLOCK-3  The images of the variables are private copies, so that a dlclose meanwhile does
  *               no harm.  They are made again when a module has come or gone.
  *   TLSBLOCK-4  The handler of glibc's signal for setuid runs with the OS thread's own block.  It
@@ -38,11 +38,23 @@
  *               stopped in a call of gmp, which malloc does not make, or has not run.  A green
  *               thread that was preempted continues on its OS thread until such a call, or is
  *               abandoned; then its block is not renewed.
+ *   TLSBLOCK-6  malloc's cache is that of the host: each load copies the pointer to it.  No other
+ *               thread uses it, since a green thread does not leave its stack inside malloc, and g0
+ *               does not run meanwhile.  The pointer of a parked green thread may be stale, and is
+ *               not read.  A host has its cache before its first load: otherwise each load would
+ *               lose that which malloc has made in the block.  If the probe does not find the
+ *               pointer, each block has a cache of its own.
+ *
+ * TLSBLOCK-6 saves memory: a cache keeps up to 7 blocks of each of 64 sizes.  Measured with
+ * stunnel4 (OpenSSL) after 1,000 handshakes: 27 KB of 82 KB for each connection, open or ended.
  *
  * Rejected
  *   Freeing a block at the end of each green thread: 2 us, and malloc's cache would be lost.
  *   Marking blocks as exiting threads, so that setuid does not signal them: glibc then makes a call
  *   of futex for each instead of two of tgkill, and the bit is in no symbol.
+ *   malloc's arena of the host, too: what many green threads have freed stays in the arena of the M
+ *   that ran them, while those of other Ms grow: 151 MB instead of 50 MB after four times 1,000
+ *   handshakes, with all connections closed.
  *   Blocks outside of glibc's list: a library that a green thread loads could not be initialized
  *   between dlopen and its first use.
  */
@@ -59,6 +71,7 @@ struct tlsblock;
 /* Where base/tls.h has its variables in each block.  Set by the probe. */
 extern struct tlsblock_offsets {
 	ptrdiff_t m, host;
+	ptrdiff_t cache; /* TLSBLOCK-6; 0: not found */
 } gmp__tlsblock_at __attribute__((visibility("hidden")));
 
 /* The next one in a list of free blocks: in place of the host, which only a loaded block has. */
@@ -96,9 +109,26 @@ void tlsblock_reset(struct tlsblock *b);
  * of the only thread. */
 void tlsblock_forked(void);
 
+/* On g0, with the host's block loaded: malloc makes its cache.  Without memory there is none. */
+void tlsblock_begin_cache(void);
+
+/* TLSBLOCK-6. */
+static inline void tlsblock_share_cache(struct tlsblock *b, void *host)
+{
+	ptrdiff_t at = gmp__tlsblock_at.cache;
+	void **hosts = (void **)(void *)((char *)host + at);
+
+	if (unlikely(!at))
+		return;
+	if (unlikely(!*hosts))
+		tlsblock_begin_cache();
+	*(void **)(void *)((char *)b + at) = *hosts;
+}
+
 /* The host runs m on g0, and is about to jump to the green thread of b. */
 static inline void tlsblock_load(struct tlsblock *b, struct m *m, void *host)
 {
+	tlsblock_share_cache(b, host);
 	*(struct m **)(void *)((char *)b + gmp__tlsblock_at.m) = m;
 	*(void **)(void *)((char *)b + gmp__tlsblock_at.host) = host;
 	/* a signal handler may come between any two of these */

@@ -338,6 +338,13 @@ void tlsblock_prepare(struct tlsblock *b, char *stack, size_t bytes)
 	write_int(tp, lay->h_errno_at, 0);
 }
 
+void tlsblock_begin_cache(void)
+{
+	void *volatile block = malloc(1);
+
+	free(block);
+}
+
 /* --- the first and the last code in a block --- */
 
 void tlsblock_first(void)
@@ -580,6 +587,7 @@ static void probe_locked(void)
 	gmp__tlsblock_at.m = gmp__tls_m_offset();
 	gmp__tlsblock_at.host = gmp__tls_host_offset();
 	probe.err = tlslayout_probe(&probe.why);
+	gmp__tlsblock_at.cache = lay->cache;
 	if (!probe.err && !handles_setxid()) {
 		probe.err = -ENOTSUP;
 		probe.why = "glibc has no handler for its signal 33";

@@ -13,6 +13,10 @@ int tlsblock_probe(const char **why)
 	return -ENOTSUP;
 }
 
+void tlsblock_begin_cache(void)
+{
+}
+
 void tlsblock_signals_begin(void)
 {
 }

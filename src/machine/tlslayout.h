@@ -41,6 +41,7 @@ struct tls_layout {
 	ptrdiff_t rseq;     /* the area that the kernel writes; 0: there is none */
 	size_t rseq_bytes;
 	ptrdiff_t errno_at, h_errno_at;
+	ptrdiff_t cache; /* the pointer to malloc's cache; 0: not found */
 	bool has_dtors;
 	ptrdiff_t dtors; /* if has_dtors: the list of destructors of C++ thread-locals */
 	/* The value of the int `detached`; 0: it is the pointer. */

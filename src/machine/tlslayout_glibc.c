@@ -12,6 +12,9 @@
  *                                2.43 it is an int, before that it was a pointer to the thread;
  *                                dtors: the variable of libc that changes when a destructor is
  *                                added.  If it is not found, blocks cannot be renewed
+ *   by a comparison and a trial  cache: of the words of libc that the first malloc of a thread
+ *                                changes from NULL, that with whose copy the probe gets the block
+ *                                which the thread has freed last.  It need not be found
  *   by its place, then by trial  lock: it lies behind three list heads.  The probe takes it, makes
  *                                another thread need it, and sees that this thread sleeps on it
  *
@@ -29,6 +32,7 @@
 #include <pthread.h>
 #include <resolv.h>
 #include <semaphore.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -55,8 +59,10 @@ enum {
 	MARK_BYTES = 1024,
 	ROBUST_BYTES = 24,
 	RSEQ_BYTES = 32,
-	TCB_SELF = 16,    /* of the ABI: the word at fs:16 */
-	TCB_THREADS = 24, /* int: other threads exist */
+	PROBE_BYTES = 504, /* a size that malloc caches */
+	HEAP_WORDS = 2,    /* of libc, that the first malloc of a thread sets */
+	TCB_SELF = 16,     /* of the ABI: the word at fs:16 */
+	TCB_THREADS = 24,  /* int: other threads exist */
 };
 
 /* Two ints: the first of an area for rseq, as long as it is not registered. */
@@ -183,7 +189,10 @@ static struct {
 	size_t bytes; /* of that */
 	const char *wrong;
 	void *tp;
-	bool is_detached;    /* the mark has been found */
+	bool is_detached;              /* the mark has been found */
+	void *freed;                   /* the block of PROBE_BYTES that the thread has freed last */
+	ptrdiff_t changed[HEAP_WORDS]; /* by its first malloc */
+	int nchanged;
 	sem_t was_read, end; /* it has been read; it may end */
 	sem_t begin;         /* of the thread that needs the lock */
 	pthread_key_t key;
@@ -404,6 +413,52 @@ static void look_at_dtors(char *tp)
 	lay->has_dtors = is_dtors(changed, &second, *(void **)(before + (changed - libcs.from)));
 }
 
+/* TLSBLOCK-6.  Before the thread has used malloc. */
+static void look_at_heap(char *tp)
+{
+	struct span libcs = { NULL, 0 };
+	char *before[MARK_BYTES / sizeof(char *)];
+
+	real.nchanged = 0;
+	dl_iterate_phdr(find_libcs, &libcs);
+	if (!libcs.from || libcs.bytes > sizeof(before))
+		return;
+	memcpy(before, libcs.from, libcs.bytes);
+	void *volatile block = malloc(PROBE_BYTES);
+
+	free(block);
+	real.freed = block;
+	for (size_t i = 0; i < libcs.bytes / sizeof(void *); i++) {
+		char *const *now = (char *const *)libcs.from + i;
+
+		if (*now != before[i] && !before[i] && real.nchanged < HEAP_WORDS)
+			real.changed[real.nchanged++] = (char *)now - tp;
+	}
+}
+
+/* Does the calling thread get the block, with this word of the thread, which sleeps? */
+static bool gets_freed_block(ptrdiff_t at)
+{
+	void *volatile *word = tls_at(arch_tp(), at); /* malloc reads it */
+	void *own = *word;
+
+	*word = *(void **)tls_at(real.tp, at);
+	void *volatile block = malloc(PROBE_BYTES);
+
+	free(block);
+	*word = own;
+	return block && block == real.freed;
+}
+
+/* The words are the pointers to malloc's cache and to its arena. */
+static void find_cache(void)
+{
+	lay->cache = 0;
+	for (int i = 0; i < real.nchanged && !lay->cache; i++)
+		if (gets_freed_block(real.changed[i]))
+			lay->cache = real.changed[i];
+}
+
 static void *look_at_thread(void *unused)
 {
 	static const char *(*const looks[])(char *) = {
@@ -415,8 +470,10 @@ static void *look_at_thread(void *unused)
 	real.tp = tp;
 	for (size_t i = 0; i < countof(looks) && !real.wrong; i++)
 		real.wrong = looks[i](tp);
-	if (!real.wrong)
+	if (!real.wrong) {
+		look_at_heap(tp);
 		look_at_dtors(tp);
+	}
 	pthread_setspecific(real.key, NULL);
 	sem_post(&real.was_read);
 	while (sem_wait(&real.end))
@@ -585,6 +642,8 @@ static int look_at_threads(const char **wrong)
 		err = look_at_detached_thread(wrong);
 	if (!err && !*wrong)
 		err = try_lock_of_list(wrong);
+	if (!err && !*wrong)
+		find_cache();
 	sem_post(&real.end);
 	pthread_join(t, NULL);
 	return err;

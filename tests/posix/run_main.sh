@@ -42,11 +42,6 @@ for procs in 1 2 4; do
 	[ "$("$whole" count | head -n 1)" = many ]
 done
 unset GMP_PROCS
-# mallopt
-[ "$("$whole" mallopt 4096)" = "1: 1 1" ]
-[ "$("$run" "$whole" mallopt 4096)" = "1: 0 1" ]
-[ "$("$run" --keep-mallopt "$whole" mallopt 4096)" = "1: 1 1" ]
-[ "$("$run" "$whole" mallopt 1048576)" = "1: 0 0" ]
 # SIGPIPE ends a program
 set +eo pipefail
 "$run" yes | head -n 1 >/dev/null

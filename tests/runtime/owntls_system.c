@@ -4,8 +4,10 @@
  * blocking code, preemption, and the start and end of runs.
  */
 #define _GNU_SOURCE 1
+#include <gnu/libc-version.h>
 #include <grp.h>
 #include <limits.h>
+#include <malloc.h>
 #include <sched.h>
 #include <signal.h>
 
@@ -556,6 +558,13 @@ TEST_PROCS(killed_green_threads_leave_no_traces)
 	CHECK_EQ(atomic_load(&abandoned_ended), 0);
 }
 
+/* A glibc that does not set the pointer to its cache at the first malloc of a thread. */
+static void need_shared_cache(void)
+{
+	if (strverscmp(gnu_get_libc_version(), "2.42") >= 0)
+		check_skip("each green thread has a cache of malloc");
+}
+
 enum { CACHED = 7, CACHED_BYTES = 1024 };
 
 /* What malloc keeps for an OS thread: 200 KB. */
@@ -577,6 +586,22 @@ static void fill_cache_and_wait(UNUSED void *arg)
 static void leave_with_caches(UNUSED void *arg)
 {
 	leave_all(fill_cache_and_wait, MANY);
+}
+
+/* Fills them, and leaves the green threads parked. */
+static void compare_caches(UNUSED void *arg)
+{
+	size_t before = mallinfo2().uordblks;
+
+	leave_all(fill_cache_and_wait, MANY);
+	/* 200 KB each, if each had a cache; the caches of a few OS threads are less than 10 MB */
+	CHECK(mallinfo2().uordblks < before + MANY * 20000 + 10000000);
+}
+
+TEST_PROCS(parked_green_threads_keep_no_cache_of_malloc)
+{
+	need_shared_cache();
+	CHECK_EQ(run_own(procs, NULL, compare_caches, NULL), 0);
 }
 
 /* 13 MB in each run, if the caches were lost. */

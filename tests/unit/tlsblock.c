@@ -11,6 +11,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
@@ -268,6 +269,91 @@ TEST(tlsblock_renewed_has_initial_values_and_is_other_owner)
 		CHECK(arch_tp() == host);
 	}
 	tlsblock_free(b);
+}
+
+/* --- malloc's cache: TLSBLOCK-6 --- */
+
+static void need_shared_cache(void)
+{
+	need_blocks();
+	if (!gmp__tlsblock_at.cache && strverscmp(gnu_get_libc_version(), "2.42") >= 0)
+		check_skip("this libc does not set the cache's pointer at the first malloc");
+	CHECK(gmp__tlsblock_at.cache != 0);
+}
+
+static void *cache_of(void *block)
+{
+	return *(void **)(void *)((char *)block + gmp__tlsblock_at.cache);
+}
+
+/* malloc keeps the block for this size, of which there is no other. */
+static noinline void *free_one(void)
+{
+	void *volatile p = malloc(888);
+
+	free(p);
+	return p;
+}
+
+TEST(tlsblocks_use_malloc_cache_of_their_host)
+{
+	void *host = arch_tp();
+
+	need_shared_cache();
+	void *freed = free_one();
+
+	for (int i = 0; i < 3; i++) {
+		struct tlsblock *b = tlsblock_new();
+
+		CHECK(b != NULL);
+		tlsblock_prepare(b, stack, sizeof(stack));
+		tlsblock_load(b, NULL, host);
+		CHECK(free_one() == freed);
+		arch_set_tp(host);
+		CHECK(free_one() == freed);
+		CHECK(cache_of(b) == cache_of(host));
+		tlsblock_free(b);
+	}
+}
+
+static struct tlsblock *moved_block;
+
+/* The first malloc of this thread is that of the load. */
+static void *load_moved(void *seen)
+{
+	void *host = arch_tp();
+
+	CHECK(cache_of(host) == NULL);
+	tlsblock_load(moved_block, NULL, host);
+	CHECK(cache_of(moved_block) == cache_of(host));
+	*(void **)seen = free_one();
+	CHECK(cache_of(moved_block) == cache_of(host));
+	arch_set_tp(host);
+	CHECK(free_one() == *(void **)seen);
+	return NULL;
+}
+
+TEST(tlsblock_that_moves_to_another_thread_uses_the_cache_of_that)
+{
+	void *host = arch_tp(), *seen = NULL;
+	pthread_t t;
+
+	need_shared_cache();
+	moved_block = tlsblock_new();
+	CHECK(moved_block != NULL);
+	tlsblock_prepare(moved_block, stack, sizeof(stack));
+	tlsblock_load(moved_block, NULL, host);
+	void *freed = free_one();
+
+	arch_set_tp(host);
+	CHECK_EQ(pthread_create(&t, NULL, load_moved, &seen), 0);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+	CHECK(seen != freed);
+	CHECK(free_one() == freed);
+	tlsblock_load(moved_block, NULL, host);
+	CHECK(free_one() == freed); /* the cache of that thread does not exist any more */
+	arch_set_tp(host);
+	tlsblock_free(moved_block);
 }
 
 TEST(tlsblock_is_not_renewed_if_libc_hides_destructors)

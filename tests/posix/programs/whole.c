@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -177,31 +176,6 @@ static void run_child(void)
 		fail("system");
 }
 
-/* Are some of several blocks of this size mappings of their own?  The first ones may fit in the
- * heap. */
-static int is_mapped(size_t size)
-{
-	size_t before = mallinfo2().hblks;
-	void *volatile p[8];
-
-	for (int i = 0; i < 8; i++)
-		p[i] = malloc(size);
-	int mapped = mallinfo2().hblks > before;
-
-	for (int i = 0; i < 8; i++)
-		free(p[i]);
-	return mapped;
-}
-
-static void tune_malloc(int threshold)
-{
-	int result = mallopt(M_MMAP_THRESHOLD, threshold);
-	int small = is_mapped(64 << 10);
-
-	printf("%d: %d %d\n", result, small, is_mapped(512 << 10));
-	exit(0);
-}
-
 int main(int argc, char **argv, char **envp)
 {
 	static pthread_t t, me;
@@ -219,8 +193,6 @@ int main(int argc, char **argv, char **envp)
 		forked_exit();
 	else if (strcmp(what, "child") == 0)
 		run_child();
-	else if (strcmp(what, "mallopt") == 0)
-		tune_malloc(atoi(argv[2]));
 	else if (strcmp(what, "abort") == 0)
 		abort();
 	atexit(at_exit);
