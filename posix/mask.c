@@ -30,6 +30,7 @@
 #include "enter.h"
 #include "posix/handler.h"
 #include "posix/hook.h"
+#include "posix/kill.h"
 #include "posix/receiver.h"
 #include "posix/signal.h"
 
@@ -107,6 +108,18 @@ static struct receiver *receiver_for(uint64_t mask)
 	return r;
 }
 
+static void set_receivers_mask(struct receiver *r, uint64_t mask, uint64_t before)
+{
+	bool tell = receiver_set_mask(r, mask);
+
+	if (~mask & before)
+		receiver_begin();
+	mask_apply();
+	if (tell)
+		receiver_tell();
+	rescue(mask & ~before);
+}
+
 /* Set the mask of the caller, which has its own. */
 static void set_own_mask(uint64_t mask)
 {
@@ -119,16 +132,9 @@ static void set_own_mask(uint64_t mask)
 
 	s->mask = mask;
 	s->has_mask = true;
-	if (!r)
-		return;
-	bool tell = receiver_set_mask(r, mask);
-
-	if (~mask & before)
-		receiver_begin();
-	mask_apply();
-	if (tell)
-		receiver_tell();
-	rescue(mask & ~before);
+	if (r)
+		set_receivers_mask(r, mask, before);
+	kill_set_mask(mask);
 }
 
 static int change(int how, const sigset_t *set, sigset_t *old)
@@ -185,6 +191,7 @@ void mask_inherit(uint64_t mask)
 	}
 	s->mask = mask & ~NEVER_BLOCKED; /* main admits these signals, too: no receiver */
 	s->has_mask = true;
+	kill_set_mask(s->mask);
 }
 
 uint64_t mask_swap(const sigset_t *set)

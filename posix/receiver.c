@@ -44,7 +44,8 @@
  *               signal: a pending signal is handled there before pthread_sigmask returns.  Other
  *               threads of the runtime that are no Ms block all signals.
  *   RECEIVER-5  Signals that were sent to one thread (si_code SI_TKILL), and faults, are handled by
- *               the OS thread that gets them.
+ *               the OS thread that gets them.  Those of pthread_kill to another green thread than
+ *               the main one are brought to it by kill.c.
  *   RECEIVER-6  A signal is sent to the OS thread of a running receiver only if that thread does
  *               not block it (/proc/self/task/TID/status): it would be pending there for good.
  *   RECEIVER-7  Lifetime: the signal thread uses a g struct inside rt_enter only, and only of the
@@ -58,7 +59,7 @@
  * and which is blocked there.  The kernel forbids other si_codes than negative ones between
  * threads, so a siginfo is sent with its code, epoch (SIGTAB-6) and number in si_errno.  Its
  * si_code is then CODE_FORWARDED (to a thread), CODE_FOR_THREAD (to a thread, which handles it:
- * RECEIVER-5) or CODE_DEFERRED (to the process).
+ * RECEIVER-5) or CODE_DEFERRED (to the process).  Notes of kill.c have RECEIVER_CODE_NOTE.
  *
  * Rejected
  *   A pipe to a green thread, as sys/notify.c: a program that closes all fds closes it, too.
@@ -81,6 +82,7 @@
 #include "park.h"
 #include "posix/handler.h"
 #include "posix/hook.h"
+#include "posix/kill.h"
 #include "posix/signal.h"
 #include "waiter.h"
 
@@ -178,6 +180,22 @@ int receiver_send_for_thread(int tid, int signo, siginfo_t *info)
 	siginfo_t packed = pack(signo, info, CODE_FOR_THREAD);
 
 	return (int)syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, signo, &packed);
+}
+
+bool receiver_has_thread(void)
+{
+	return ld_rlx(&rec.tid) && receiver_routes();
+}
+
+/* si_errno is the signal: the carrier to the signal thread is another. */
+int receiver_send_note(int tid, int signo, pthread_t to)
+{
+	int carrier = tid ? signo : SIG_FORWARD;
+	siginfo_t note = { .si_signo = carrier, .si_errno = signo, .si_code = RECEIVER_CODE_NOTE };
+
+	note.si_value.sival_ptr = (void *)to;
+	tid = tid ? tid : ld_rlx(&rec.tid);
+	return (int)syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, carrier, &note);
 }
 
 /* Returns whether the signal thread gets the signal. */
@@ -354,7 +372,7 @@ bool receiver_set_mask(struct receiver *r, uint64_t mask)
 
 /* The thread pointer tells for a green thread with own thread-locals, which may run on a stack that
  * the program has made. */
-static struct g *interrupted_green_sig(const void *context)
+struct g *receiver_interrupted_sig(const void *context)
 {
 	struct m *m = getm();
 	struct g *gp = m ? m->curg : NULL;
@@ -412,7 +430,7 @@ bool receiver_route_sig(int signo, bool handled, siginfo_t *info, void *context)
 		return route_blocked_sig(signo, info, context);
 	if (!handled) /* its action is one of the process */
 		return true;
-	const struct g *gp = interrupted_green_sig(context);
+	const struct g *gp = receiver_interrupted_sig(context);
 	const struct receiver *r = &rec.main;
 
 	if (!admits(r, signo)) {
@@ -431,6 +449,7 @@ void gmp__handler_wait_begin(void)
 {
 	struct receiver *r = receiver_self();
 
+	kill_wait_begin();
 	if (likely(!r))
 		return;
 	if (unlikely(!ld_rlx(&rec.tid)))
@@ -454,28 +473,38 @@ static void handle_here(const struct receiver *r, int signo, const siginfo_t *in
 	receiver_send_to_sig(os_thread_id(), signo, info);
 }
 
+/* Step 3.  Returns the stored signal, with *info, or 0. */
+static int end_wait(struct receiver *r, siginfo_t *info)
+{
+	lock(&rec.lock, LR_RECEIVER);
+	r->waits = false;
+	int signo = r->signo;
+
+	*info = r->info;
+	r->signo = 0;
+	unlock(&rec.lock, LR_RECEIVER);
+	st_rlx(&r->busy, 0u);
+	return signo;
+}
+
 void gmp__handler_wait_end(void)
 {
 	struct receiver *r = receiver_self();
 	struct signal_state *s = gmp__signal_state();
 	siginfo_t info;
+	int signo = 0;
 
 	s->ran = false;
 	s->restarts = true;
-	if (likely(!r) || !r->waits)
-		return;
-	lock(&rec.lock, LR_RECEIVER);
-	r->waits = false;
-	int signo = r->signo;
-
-	info = r->info;
-	r->signo = 0;
-	unlock(&rec.lock, LR_RECEIVER);
-	st_rlx(&r->busy, 0u);
-	if (r->exact)
+	kill_wait_ending();
+	if (unlikely(r != NULL) && r->waits)
+		signo = end_wait(r, &info);
+	kill_wait_ended();
+	if (unlikely(r != NULL) && r->exact)
 		mask_apply();
 	if (signo)
 		handle_here(r, signo, &info);
+	kill_run();
 }
 
 /* --- the signal thread --- */
@@ -493,7 +522,7 @@ static bool continues(const struct g *gp)
 }
 
 /* Step 3: as cancel_wait of park.c. */
-static bool claim_wait(struct g *gp)
+bool receiver_cut_wait(struct g *gp)
 {
 	if (waiter_hold(&gp->w) != WAITER_ARMED)
 		return false;
@@ -504,7 +533,7 @@ static bool claim_wait(struct g *gp)
 }
 
 /* RECEIVER-6 */
-static bool thread_admits(int tid, int signo)
+bool receiver_thread_admits(int tid, int signo)
 {
 	char path[64], line[128];
 	unsigned long long blocked = ~0ull;
@@ -537,7 +566,7 @@ static enum delivery send_to_running(const struct receiver *r, int signo, const 
 		return AGAIN; /* in a wait that no handler ends */
 	if (!m_of_running(r->gp, &tid, &since, &ran_from))
 		return LATER;
-	if (!thread_admits(tid, signo))
+	if (!receiver_thread_admits(tid, signo))
 		return AGAIN;
 	return receiver_send_to_sig(tid, signo, info) == 0 ? DONE : AGAIN;
 }
@@ -561,7 +590,7 @@ static enum delivery store_locked(struct receiver *r, int signo, const siginfo_t
 		return LATER; /* an earlier signal, which r is about to handle */
 	r->signo = signo;
 	r->info = *info;
-	if (!claim_wait(r->gp))
+	if (!receiver_cut_wait(r->gp))
 		return LATER;
 	*woken = r->gp;
 	return DONE;
@@ -653,6 +682,10 @@ static void *signal_thread_main(void *arg)
 		signal_thread_mask();
 		if (syscall(SYS_rt_sigtimedwait, &only, &info, NULL, SIGSET_BYTES) != SIG_FORWARD)
 			continue; /* a trampoline has forwarded a signal */
+		if (kill_is_note(&info)) {
+			kill_deliver(&info);
+			continue;
+		}
 		receiver_unpack_sig(&info);
 		if (!info.si_signo)
 			continue;

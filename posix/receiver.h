@@ -40,9 +40,22 @@ bool receiver_admits(int signo);
 /* Begin to bring signals to receivers: start the thread. */
 void receiver_begin(void);
 
+/* The signal thread exists, and brings signals to green threads of this run. */
+bool receiver_has_thread(void);
+/* Send a note of kill.c, with the signal and the thread, to an OS thread; 0: the signal thread. */
+enum { RECEIVER_CODE_NOTE = -1003 };
+int receiver_send_note(int tid, int signo, pthread_t to);
+/* Claim the wait of gp with -EINTR; false if it is in no wait that ends so.  The caller calls
+ * ready. */
+bool receiver_cut_wait(struct g *gp);
+/* The OS thread does not block the signal: RECEIVER-6. */
+bool receiver_thread_admits(int tid, int signo);
+
 /* In the handler of signo on any thread: true if the program's handler must run here; otherwise the
  * signal has been sent to where it belongs.  handled: the program has a handler. */
 bool receiver_route_sig(int signo, bool handled, siginfo_t *info, void *context);
+/* The green thread whose code the handler has interrupted, or NULL. */
+struct g *receiver_interrupted_sig(const void *context);
 
 /* Send the signal, whose info was unpacked, to the process; to the OS thread tid. */
 int receiver_send_sig(int signo, const siginfo_t *info);

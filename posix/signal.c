@@ -45,6 +45,7 @@
 #include "faultsig.h"
 #include "posix/handler.h"
 #include "posix/hook.h"
+#include "posix/kill.h"
 #include "posix/receiver.h"
 
 enum { SIGNALS = 64, SIG_CANCEL = 32, SIG_SETXID = 33, HANDLER_ROOM = 64 * 1024 };
@@ -191,6 +192,15 @@ static bool has_handler_sig(int signo)
 static void take_sig(int signo, bool by_default, siginfo_t *info, void *context)
 {
 	int saved = errno;
+
+	if (kill_is_note(info)) {
+		bool mine = kill_take_sig(signo, info, receiver_interrupted_sig(context));
+
+		errno = saved;
+		if (mine)
+			call_handler_sig(signo, by_default, info, context);
+		return;
+	}
 	bool for_thread = receiver_is_for_thread_sig(info);
 	bool forwarded = receiver_unpack_sig(info), handled = has_handler_sig(signo);
 	bool accepted = forwarded || !by_default || receiver_is_stale_sig(info);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Replaces the functions that wait for a signal: libc's function runs as blocking code.
+ * Replaces the functions that wait for a signal: libc's function runs as blocking code.  pause and
+ * sigsuspend of a thread other than main park.
  *
  * sigwait and the like take a signal that all threads block; the kernel gives it to an OS thread in
  * that call, or keeps it pending.  pause and sigsuspend end when a handler has run on the calling
@@ -11,19 +12,28 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "netpoll.h"
 #include "posix/cancel.h"
 #include "posix/hook.h"
+#include "posix/kill.h"
 #include "posix/receiver.h"
 
-HOOK int sigwait(const sigset_t *set, int *signo)
+/* sigtimedwait in blocking code. */
+static int wait_kernel(const sigset_t *set, siginfo_t *info, const struct timespec *timeout)
 {
-	enum hook_how how = hook_how();
+	if (!kill_expect(set))
+		return LIBC(sigtimedwait)(set, info, timeout);
+	int signo = kill_take(mask_of(set), info);
 
-	if (how == HOOK_LIBC)
-		return LIBC(sigwait)(set, signo);
-	if (how == HOOK_PARK)
-		cancel_point();
-	return HOOK_BLOCKING(LIBC(sigwait)(set, signo));
+	if (signo)
+		info->si_code = SI_USER; /* as libc does */
+	else
+		signo = LIBC(sigtimedwait)(set, info, timeout);
+	int err = errno;
+
+	kill_unexpect(set);
+	errno = err;
+	return signo;
 }
 
 static int wait_for_info(const sigset_t *set, siginfo_t *info, const struct timespec *timeout)
@@ -34,7 +44,7 @@ static int wait_for_info(const sigset_t *set, siginfo_t *info, const struct time
 	if (how == HOOK_PARK)
 		cancel_point();
 	int signo = how == HOOK_LIBC ? LIBC(sigtimedwait)(set, &got, timeout)
-				     : HOOK_BLOCKING(LIBC(sigtimedwait)(set, &got, timeout));
+				     : HOOK_BLOCKING(wait_kernel(set, &got, timeout));
 
 	if (signo > 0) {
 		receiver_unpack_sig(&got);
@@ -43,6 +53,23 @@ static int wait_for_info(const sigset_t *set, siginfo_t *info, const struct time
 			*info = got;
 	}
 	return signo;
+}
+
+HOOK int sigwait(const sigset_t *set, int *signo)
+{
+	int saved = errno, got;
+
+	if (hook_how() == HOOK_LIBC)
+		return LIBC(sigwait)(set, signo);
+	do
+		got = wait_for_info(set, NULL, NULL);
+	while (got < 0 && errno == EINTR);
+	int err = got < 0 ? errno : 0;
+
+	errno = saved;
+	if (!err)
+		*signo = got;
+	return err;
 }
 
 HOOK int sigwaitinfo(const sigset_t *set, siginfo_t *info)
@@ -55,12 +82,53 @@ HOOK int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct timespe
 	return wait_for_info(set, info, timeout);
 }
 
+/* --- pause, sigsuspend --- */
+
+/* Whether a handler has run.  *err: 0 or -ECANCELED. */
+static bool wait_handler(int *err)
+{
+	struct signal_state *s = gmp__signal_state();
+
+	handler_wait_begin();
+	bool ran = s->ran;
+
+	if (!ran) {
+		netpoll_add_waiter(); /* a signal may come: no deadlock */
+		*err = gmp_sleep_until(GMP_FOREVER);
+		add_rlx(&sched.npollwait, -1u);
+	}
+	handler_wait_end();
+	return ran || s->ran;
+}
+
+/* A thread of kill.c parks.  mask: NULL: its own. */
+static int suspend_parked(const sigset_t *mask)
+{
+	struct signal_state *s = gmp__signal_state();
+	uint64_t before = mask_to_inherit();
+	int err = 0;
+
+	cancel_point();
+	s->ran = false;
+	if (mask)
+		mask_restore(mask_of(mask)); /* handlers of pending signals run */
+	while (!s->ran && !wait_handler(&err) && err != -ECANCELED)
+		;
+	if (mask)
+		mask_restore(before);
+	if (err == -ECANCELED)
+		cancel_waited();
+	return (int)hook_return(err == -ECANCELED ? err : -EINTR);
+}
+
 HOOK int pause(void)
 {
 	enum hook_how how = hook_how();
 
 	if (how == HOOK_LIBC)
 		return LIBC(pause)();
+	if (how == HOOK_PARK && kill_reaches_caller())
+		return suspend_parked(NULL);
 	if (how == HOOK_PARK)
 		cancel_point();
 	return HOOK_BLOCKING(LIBC(pause)());
@@ -72,6 +140,8 @@ HOOK int sigsuspend(const sigset_t *set)
 
 	if (how == HOOK_LIBC)
 		return LIBC(sigsuspend)(set);
+	if (how == HOOK_PARK && kill_reaches_caller())
+		return suspend_parked(set);
 	if (how == HOOK_PARK)
 		cancel_point();
 	return HOOK_BLOCKING(({

@@ -61,7 +61,11 @@ struct thread {
 	bool c11;                /* (c) made by thrd_create */
 	void *(*fn)(void *);     /* (c) */
 	void *arg;               /* (c) */
-	uint64_t mask;           /* (c) of signals, at its begin */
+	uint64_t mask;           /* (a) of signals; (o) after its begin */
+	uint64_t killed;         /* (a) signals that are pending for it: kill.c */
+	uint64_t expected;       /* (a) signals of its sigwait; written by it: KILL-6 */
+	sigset_t kernel_mask;    /* (o) of its OS thread, before its sigwait */
+	uint32_t stage;          /* (a) of its wait; written by it: kill.c */
 	void *result;            /* (o) until it is ENDED */
 	bool pending;            /* (l) pthread_cancel was called */
 	bool disabled;           /* (o) PTHREAD_CANCEL_DISABLE */

@@ -3,9 +3,8 @@
  * Replaces the functions that give a thread's id to the kernel: no kernel thread belongs to a green
  * thread.
  *
- *   signals      sent to the OS thread that runs the green thread, if one does.  Otherwise to the
- *                process: an OS thread that does not block the signal runs the handler.  The wait
- *                of the green thread is not interrupted
+ *   signals      of pthread_kill with a handler: kill.c.  Others are sent to the OS thread that
+ *                runs the green thread, if one does, otherwise to the process
  *   CPU clock    ENOENT: the CPU time of a green thread is not known to the kernel
  *   affinity     stored nowhere: all CPUs of the process; to set it has no effect
  *   scheduling   SCHED_OTHER with priority 0; another policy is EPERM
@@ -17,6 +16,7 @@
 
 #include "base/lock.h"
 #include "g.h"
+#include "posix/kill.h"
 #include "posix/receiver.h"
 #include "posix/thread.h"
 
@@ -75,23 +75,32 @@ static int send_signal(int tid, int sig, const union sigval *value)
 	return (int)err;
 }
 
+static bool is_valid(int sig)
+{
+	return sig >= 0 && sig <= SIGNALS && (sig < FIRST_OF_LIBC || sig > LAST_OF_LIBC);
+}
+
 /* Returns 0, an errno value or NOT_GREEN. */
 static int signal_thread(pthread_t self, int sig, const union sigval *value)
 {
 	int tid = 0;
 
-	threads_lock();
-	const struct thread *t = thread_find(self);
-	bool ended = t && t->state == THREAD_ENDED;
+	bool valid = is_valid(sig), kills = valid && sig && !value && has_handler(sig);
 
-	if (t && !ended)
+	threads_lock();
+	struct thread *t = thread_find(self);
+	bool ended = t && t->state == THREAD_ENDED, sent = false;
+
+	if (t && !ended) {
+		sent = kills && kill_send(t, sig);
 		tid = runs_on(t->g);
+	}
 	threads_unlock();
 	if (!t)
 		return NOT_GREEN;
-	if (sig < 0 || sig > SIGNALS || (sig >= FIRST_OF_LIBC && sig <= LAST_OF_LIBC))
+	if (!valid)
 		return EINVAL;
-	return ended || sig == 0 ? 0 : send_signal(tid, sig, value);
+	return ended || sent || sig == 0 ? 0 : send_signal(tid, sig, value);
 }
 
 HOOK int pthread_kill(pthread_t self, int sig)

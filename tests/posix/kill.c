@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests pthread_kill to a thread other than main that waits: which waits end with EINTR, which
+ * continue, and that the handler runs on that thread.  The signal is sent again and again, so its
+ * arrival before the wait does no harm.
+ */
+#define _GNU_SOURCE
+#include <semaphore.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/wait.h>
+
+#include "fds.h"
+#include "threads.h"
+
+static int ran, elsewhere, done;
+static pthread_t target;
+static int pair[2];
+static sem_t sem, begun;
+
+static void note(int signo)
+{
+	(void)signo;
+	if (!pthread_equal(pthread_self(), target))
+		thread_count(&elsewhere);
+	thread_count(&ran);
+}
+
+static void begin(int flags)
+{
+	struct sigaction sa = { .sa_handler = note, .sa_flags = flags };
+
+	ran = elsewhere = done = 0;
+	CHECK_EQ(sem_init(&sem, 0, 0), 0);
+	CHECK_EQ(sem_init(&begun, 0, 0), 0);
+	CHECK_EQ(sigaction(SIGUSR1, &sa, NULL), 0);
+	unix_pair(pair);
+}
+
+/* T has set target when this returns. */
+static pthread_t start(void *(*fn)(void *), void *arg)
+{
+	pthread_t t;
+
+	CHECK_EQ(pthread_create(&t, NULL, fn, arg), 0);
+	CHECK_EQ(sem_wait(&begun), 0);
+	return t;
+}
+
+static void begin_target(void)
+{
+	target = pthread_self();
+	CHECK_EQ(sem_post(&begun), 0);
+}
+
+static void kill_target(void)
+{
+	CHECK_EQ(pthread_kill(target, SIGUSR1), 0);
+}
+
+static void kill_until(const int *n, int least)
+{
+	while (__atomic_load_n(n, __ATOMIC_ACQUIRE) < least) {
+		kill_target();
+		thread_pass();
+	}
+}
+
+static void end(pthread_t t)
+{
+	CHECK_EQ(pthread_join(t, NULL), 0);
+	CHECK_EQ(elsewhere, 0);
+	CHECK(ran > 0);
+	close_pair(pair);
+}
+
+/* --- EINTR --- */
+
+static int do_accept(void)
+{
+	struct sockaddr_in a;
+	int l = tcp_listener(&a, 1), result = accept(l, NULL, NULL), err = errno;
+
+	close(l);
+	errno = err;
+	return result;
+}
+
+static int do_read(void)
+{
+	char c;
+
+	return (int)read(pair[0], &c, 1);
+}
+
+static int do_recv(void)
+{
+	char c;
+
+	return (int)recv(pair[0], &c, 1, 0);
+}
+
+static int do_pipe(void)
+{
+	char c;
+	int p[2];
+
+	CHECK_EQ(pipe(p), 0);
+	int result = (int)read(p[0], &c, 1), err = errno;
+
+	close_pair(p);
+	errno = err;
+	return result;
+}
+
+static int do_poll(void)
+{
+	struct pollfd p = { .fd = pair[0], .events = POLLIN };
+
+	return poll(&p, 1, -1);
+}
+
+static int do_select(void)
+{
+	fd_set in;
+
+	FD_ZERO(&in);
+	FD_SET(pair[0], &in);
+	return select(pair[0] + 1, &in, NULL, NULL, NULL);
+}
+
+static int do_epoll(void)
+{
+	struct epoll_event e;
+	int ep = epoll_create1(0), result = epoll_wait(ep, &e, 1, -1), err = errno;
+
+	close(ep);
+	errno = err;
+	return result;
+}
+
+static int do_sem_wait(void)
+{
+	return sem_wait(&sem);
+}
+
+static int do_sem_timedwait(void)
+{
+	struct timespec t = time_in(CLOCK_REALTIME, 100000);
+
+	return sem_timedwait(&sem, &t);
+}
+
+static int do_nanosleep(void)
+{
+	struct timespec t = { 100, 0 };
+
+	return nanosleep(&t, NULL);
+}
+
+static int do_pause(void)
+{
+	return pause();
+}
+
+static int do_sigsuspend(void)
+{
+	sigset_t none;
+
+	sigemptyset(&none);
+	return sigsuspend(&none);
+}
+
+static void *call_it(void *call)
+{
+	begin_target();
+	CHECK_ERRNO((*(int (**)(void))call)(), EINTR);
+	thread_count(&done);
+	return NULL;
+}
+
+/* flags: of the handler. */
+static void expect_eintr(int (*call)(void), int flags)
+{
+	begin(flags);
+	pthread_t t = start(call_it, &call);
+
+	kill_until(&done, 1);
+	end(t);
+}
+
+POSIX_TEST(kill_ends_a_read)
+{
+	expect_eintr(do_read, 0);
+	expect_eintr(do_recv, 0);
+	expect_eintr(do_pipe, 0);
+}
+
+POSIX_TEST(kill_ends_an_accept)
+{
+	expect_eintr(do_accept, 0);
+}
+
+POSIX_TEST(kill_ends_a_poll)
+{
+	for (int flags = 0; flags <= SA_RESTART; flags += SA_RESTART) {
+		expect_eintr(do_poll, flags);
+		expect_eintr(do_select, flags);
+		expect_eintr(do_epoll, flags);
+	}
+}
+
+POSIX_TEST(kill_ends_a_semaphores_wait)
+{
+	expect_eintr(do_sem_wait, 0);
+	expect_eintr(do_sem_timedwait, 0);
+	expect_eintr(do_sem_timedwait, SA_RESTART);
+}
+
+POSIX_TEST(kill_ends_a_sleep)
+{
+	expect_eintr(do_nanosleep, 0);
+	expect_eintr(do_nanosleep, SA_RESTART);
+}
+
+POSIX_TEST(kill_ends_pause)
+{
+	expect_eintr(do_pause, SA_RESTART);
+	expect_eintr(do_sigsuspend, SA_RESTART);
+}
+
+/* --- waits that continue: the handler runs three times, then they are satisfied --- */
+
+static pthread_mutex_t mutex;
+static pthread_cond_t cond;
+static pthread_rwlock_t rwlock;
+static pthread_barrier_t barrier;
+static bool condition;
+
+static void wait_mutex(void)
+{
+	CHECK_EQ(pthread_mutex_lock(&mutex), 0);
+	CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
+}
+
+static void wait_cond(void)
+{
+	CHECK_EQ(pthread_mutex_lock(&mutex), 0);
+	while (!condition)
+		CHECK_EQ(pthread_cond_wait(&cond, &mutex), 0);
+	CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
+}
+
+static void wait_rwlock(void)
+{
+	CHECK_EQ(pthread_rwlock_rdlock(&rwlock), 0);
+	CHECK_EQ(pthread_rwlock_unlock(&rwlock), 0);
+}
+
+static void wait_barrier(void)
+{
+	pthread_barrier_wait(&barrier);
+}
+
+static void wait_read(void)
+{
+	CHECK_EQ(do_read(), 1);
+}
+
+static void wait_sem(void)
+{
+	CHECK_EQ(sem_wait(&sem), 0);
+}
+
+static void satisfy_mutex(void)
+{
+	CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
+}
+
+static void satisfy_cond(void)
+{
+	CHECK_EQ(pthread_mutex_lock(&mutex), 0);
+	condition = true;
+	CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
+	CHECK_EQ(pthread_cond_signal(&cond), 0);
+}
+
+static void satisfy_rwlock(void)
+{
+	CHECK_EQ(pthread_rwlock_unlock(&rwlock), 0);
+}
+
+static void satisfy_read(void)
+{
+	CHECK_EQ(write(pair[1], "x", 1), 1);
+}
+
+static void satisfy_sem(void)
+{
+	CHECK_EQ(sem_post(&sem), 0);
+}
+
+static void *wait_it(void *wait)
+{
+	begin_target();
+	errno = 5;
+	(*(void (**)(void))wait)();
+	CHECK_EQ(errno, 5);
+	thread_count(&done);
+	return NULL;
+}
+
+static void expect_continues(void (*wait)(void), void (*satisfy)(void), int flags)
+{
+	begin(flags);
+	CHECK_EQ(pthread_mutex_init(&mutex, NULL), 0);
+	CHECK_EQ(pthread_cond_init(&cond, NULL), 0);
+	CHECK_EQ(pthread_rwlock_init(&rwlock, NULL), 0);
+	CHECK_EQ(pthread_barrier_init(&barrier, NULL, 2), 0);
+	condition = false;
+	if (satisfy == satisfy_mutex)
+		CHECK_EQ(pthread_mutex_lock(&mutex), 0);
+	CHECK_EQ(pthread_rwlock_wrlock(&rwlock), 0);
+	pthread_t t = start(wait_it, &wait);
+
+	for (int n = 1; n <= 3; n++)
+		kill_until(&ran, n);
+	CHECK_EQ(done, 0);
+	satisfy();
+	end(t);
+}
+
+POSIX_TEST(kill_does_not_end_a_lock)
+{
+	expect_continues(wait_mutex, satisfy_mutex, 0);
+	expect_continues(wait_rwlock, satisfy_rwlock, 0);
+	expect_continues(wait_barrier, wait_barrier, 0);
+}
+
+POSIX_TEST(kill_does_not_end_a_condition_wait)
+{
+	expect_continues(wait_cond, satisfy_cond, 0);
+}
+
+POSIX_TEST(kill_with_sa_restart_restarts)
+{
+	expect_continues(wait_read, satisfy_read, SA_RESTART);
+	expect_continues(wait_sem, satisfy_sem, SA_RESTART);
+}
+
+/* --- signal masks --- */
+
+static void block(int how)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	CHECK_EQ(pthread_sigmask(how, &set, NULL), 0);
+}
+
+/* The signal was sent when this returns. */
+static void *begin_blocked(void)
+{
+	block(SIG_BLOCK);
+	begin_target();
+	CHECK_EQ(sem_wait(&sem), 0);
+	CHECK_EQ(ran, 0);
+	return NULL;
+}
+
+static void *unblock(void *arg)
+{
+	begin_blocked();
+	block(SIG_UNBLOCK);
+	CHECK_EQ(ran, 1);
+	return arg;
+}
+
+static void expect_pending(void *(*fn)(void *))
+{
+	begin(0);
+	pthread_t t = start(fn, NULL);
+
+	kill_target();
+	CHECK_EQ(sem_post(&sem), 0);
+	end(t);
+}
+
+POSIX_TEST(kill_of_blocked_signal_waits_until_it_is_unblocked)
+{
+	expect_pending(unblock);
+}
+
+static void *suspend_blocked(void *arg)
+{
+	begin_blocked();
+	CHECK_ERRNO(do_sigsuspend(), EINTR);
+	CHECK_EQ(ran, 1);
+	return arg;
+}
+
+static void *suspend_soon(void *arg)
+{
+	block(SIG_BLOCK);
+	begin_target();
+	CHECK_ERRNO(do_sigsuspend(), EINTR);
+	CHECK_EQ(ran, 1);
+	return arg;
+}
+
+POSIX_TEST(kill_before_sigsuspend_ends_it)
+{
+	expect_pending(suspend_blocked);
+	for (int i = 0; i < 100; i++)
+		expect_pending(suspend_soon);
+}
+
+static void *take(void *arg)
+{
+	sigset_t set;
+	int signo;
+
+	begin_blocked();
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	CHECK_EQ(sigwait(&set, &signo), 0);
+	CHECK_EQ(signo, SIGUSR1);
+	CHECK_EQ(ran, 0);
+	ran = 1;
+	return arg;
+}
+
+static void *take_soon(void *arg)
+{
+	sigset_t set;
+	siginfo_t info;
+
+	block(SIG_BLOCK);
+	begin_target();
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	CHECK_EQ(sigwaitinfo(&set, &info), SIGUSR1);
+	CHECK_EQ(info.si_code, SI_USER); /* libc hides SI_TKILL */
+	CHECK_EQ(info.si_pid, getpid());
+	CHECK_EQ(ran, 0);
+	ran = 1;
+	return arg;
+}
+
+POSIX_TEST(kill_of_a_thread_in_sigwait_is_taken)
+{
+	expect_pending(take);
+	for (int i = 0; i < 100; i++)
+		expect_pending(take_soon);
+}
