@@ -38,6 +38,11 @@
  *               stopped in a call of gmp, which malloc does not make, or has not run.  A green
  *               thread that was preempted continues on its OS thread until such a call, or is
  *               abandoned; then its block is not renewed.
+ *   TLSBLOCK-6  The kernel's id of an OS thread is in its own block, never in that of a green
+ *               thread: setuid signals by these ids, and the handler answers with the former.  The
+ *               child of a fork that tlsblock_keep was called in has no such block until
+ *               tlsblock_own: a setuid that a thread of libc's makes meanwhile (timer_create with
+ *               SIGEV_THREAD) does not change the first thread.
  *
  * Rejected
  *   Freeing a block at the end of each green thread: 2 us, and malloc's cache would be lost.
@@ -95,6 +100,14 @@ void tlsblock_reset(struct tlsblock *b);
 /* In the child of a fork that a green thread with own thread-locals has called: its block is that
  * of the only thread. */
 void tlsblock_forked(void);
+/* The thread id in b, which mutexes have as their owner. */
+int tlsblock_id(const struct tlsblock *b);
+/* In the child, in which libc has changed both: give b, which is loaded, this thread id, and enter
+ * it in the list of TLSBLOCK-1. */
+void tlsblock_keep(struct tlsblock *b, int id);
+/* b, which is new, becomes the block of its own of the calling OS thread, which has that of a green
+ * thread loaded (TLSBLOCK-6).  The stack is that of the OS thread. */
+void tlsblock_own(struct tlsblock *b, char *stack, size_t bytes);
 
 /* The host runs m on g0, and is about to jump to the green thread of b. */
 static inline void tlsblock_load(struct tlsblock *b, struct m *m, void *host)
