@@ -41,6 +41,7 @@
  */
 #include "sys/fork.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -65,6 +66,7 @@
 static void fork_child(void)
 {
 	uint32_t run = sched.run;
+	int saved = errno; /* fork leaves it in the child */
 	struct m *m = getm() ? getm() : gmp__blockedm();
 
 	if (m) {
@@ -93,6 +95,7 @@ static void fork_child(void)
 	leftovers_forget();
 	memset(&sched, 0, sizeof(sched));
 	sched.run = run;
+	errno = saved;
 }
 
 int fork_register(void)

@@ -580,7 +580,7 @@ static int signals_child(void)
 }
 
 /* A handler that interrupts a wait forks; the child continues with what follows the wait. */
-static pid_t pid_of_handler;
+static volatile pid_t pid_of_handler;
 static pthread_t made_in_handler;
 
 static void fork_in_handler(int sig)
@@ -618,7 +618,9 @@ static void handler_forks(void)
 	signal(SIGALRM, fork_in_handler);
 	fflush(stdout);
 	kill(getpid(), SIGALRM);
-	sigsuspend(&before);
+	pid_of_handler = -1;
+	while (pid_of_handler < 0)
+		sigsuspend(&before);
 	if (pid_of_handler == 0)
 		_exit(child_of_handler());
 	ENSURE(waitpid(pid_of_handler, &status, 0) == pid_of_handler);
