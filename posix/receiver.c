@@ -716,6 +716,17 @@ static void forget_signal_thread(void)
 	rec.others = NULL;
 }
 
+/* The caller may have been a receiver of the process that forked. */
+static void forget_own_receiver(void)
+{
+	struct signal_state *s = gmp__signal_state();
+
+	s->receiver = NULL;
+	s->has_mask = false; /* the mask of the OS thread is that of the main receiver */
+	if (rec.has_key)
+		pthread_setspecific(rec.key, NULL);
+}
+
 static bool claim_start(void)
 {
 	static bool registered;
@@ -742,6 +753,13 @@ static void ignore_forward(void)
 	if (syscall(SYS_rt_sigaction, SIG_FORWARD, NULL, &now, SIGSET_BYTES) == 0 &&
 	    now.handler == (void *)SIG_DFL)
 		syscall(SYS_rt_sigaction, SIG_FORWARD, &ignore, NULL, SIGSET_BYTES);
+}
+
+void receiver_adopt(void)
+{
+	forget_own_receiver();
+	if (ld_rlx(&gmp__signals_used))
+		receiver_begin();
 }
 
 void receiver_begin(void)

@@ -37,6 +37,9 @@ bool receiver_routes(void);
 bool receiver_defers(int signo);
 bool receiver_admits(int signo);
 
+/* The calling thread, an OS thread until now, is the first green thread of a run. */
+void receiver_adopt(void);
+
 /* Begin to bring signals to receivers: start the thread. */
 void receiver_begin(void);
 

@@ -141,6 +141,11 @@ pthread_t thread_of_block(const struct tlsblock *b)
 	return (pthread_t)((uintptr_t)b + (uintptr_t)gmp__tls_layout.self);
 }
 
+struct tlsblock *thread_block(const struct thread *t)
+{
+	return (struct tlsblock *)((uintptr_t)t->self - (uintptr_t)gmp__tls_layout.self);
+}
+
 /* Step 5.  Returns true if the record keeps the block. */
 static bool thread_ended(struct g *gp, struct tlsblock *b)
 {

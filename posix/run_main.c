@@ -6,38 +6,60 @@
  * main never ends its green thread, which would end the run: it returns into exit, or parks after
  * pthread_exit, and then the last thread calls exit(0).
  *
- * Fork.  The child has one thread, which is an OS thread on the stack and with the block of the
- * green thread that forked (sys/fork.c).  Replaced functions are libc's own for it.
+ * Fork.  The child has one thread, on the stack and with the block of the green thread that forked.
+ * Until it makes another thread it is an OS thread, and replaced functions are libc's own for it.
+ * Its first pthread_create starts a runtime, of which it is the first green thread:
  *
- *   the child's first thread                     another thread of the child
- *    1 fork returns; the table of threads is
- *      empty; forked = its record
- *    2 pthread_create: no runtime is on:
- *      gmp_start                                  a a green thread, which parks
- *    3 it may join, signal and lock as any
- *      external thread
- *    4 exit, or the end of its function: exit     b the last one, if the first thread has left by
- *      (of main), or pthread_exit: wait             pthread_exit: exit(0)
+ *   the child's first thread, on the stack S and with      other OS threads
+ *   the block B of the green thread that forked
+ *    1 fork returns; the table of threads is empty;
+ *      forked = its record; B gets the thread id that it
+ *      had before the fork; calls of libc block
+ *    2 pthread_create: no runtime is on: adopt
+ *    3 run_adopt (run.c): a G of a new runtime gets S and
+ *      B; sysmon starts                                    a sysmon waits
+ *    4 a new block H gets the kernel's thread id; the
+ *      context of the G is saved on S
+ *    5 on a new stack: load H; signal handlers may run;
+ *      state = RUN_ON; mstart: the OS thread is an M
+ *    6 the M wakes another one, loads B and resumes the G  b an M looks for work, polls, and runs
+ *    7 its record is entered in the table; forked = NULL     timers
+ *    8 as a G: pthread_create continues                    c as in every run
+ *    9 exit; or the end of its function (of main: exit),
+ *      or pthread_exit: wait                               d the last thread that leaves: exit(0)
  *
- * So a daemon has a runtime from its first pthread_create on, and its first thread uses one OS
- * thread more.
+ * If the thread cannot be adopted in step 2 (PROGRAM-4), gmp_start starts the runtime, and the
+ * thread is an external thread of it.
  *
  * Invariants
  *   PROGRAM-1  `alive` counts the threads of main and of pthread_create that have not left: the
  *              thread that makes it 0 calls exit.  A thread leaves after its function; it may still
  *              run destructors.
  *   PROGRAM-2  In the child of a fork no other thread exists, so nothing of the parent's table is
- *              used there except the record of the caller.
+ *              used there except the record of the caller.  Until step 7 its g struct is the
+ *              parent's, of which only the stack and its class are read.
+ *   PROGRAM-3  pthread_self(), thread-locals, addresses on the stack and the owner of mutexes that
+ *              the first thread holds are the same in steps 1 to 9.
+ *   PROGRAM-4  Only the first thread itself is adopted, on S, outside of signal handlers and of
+ *              gmp_once_do, and if no runtime is on.  If another runtime starts, B gets the
+ *              kernel's thread id, as an OS thread has (TLSBLOCK-7).
+ *   PROGRAM-5  The first thread counts as main: its record is_main, and its G never ends.  So S is
+ *              not given back, and a join of it waits for main_ended.
+ *   PROGRAM-6  A child that makes no thread has no runtime: fork and exec, and a process for each
+ *              connection, cost what they cost natively.
  *
- * Rejected: to continue the child's first thread as a green thread.  Its stack belongs to the
- * runtime of the parent, which the child must not use.
+ * Rejected: adoption at the first call that would wait.  A thread that is alone keeps no other one
+ * from running while it blocks, and each child that reads from a pipe before exec would get four
+ * OS threads.
  */
 #include <string.h>
 
 #include "base/os.h"
 #include "enter.h"
 #include "mode/owntls.h"
+#include "posix/receiver.h"
 #include "posix/thread.h"
+#include "sys/fork.h"
 
 /* gmp-run sets it: 1, or once: programs that this one starts run without. */
 #define MARK "GMP_RUN"
@@ -51,7 +73,7 @@ static struct {
 	bool whole;            /* (c) main is a green thread */
 	bool left;             /* (l) main's thread, or the first one of a child, has left */
 	uint32_t alive;        /* (l) PROGRAM-1 */
-	struct thread *forked; /* (c) the child's first thread; NULL in other processes */
+	struct thread *forked; /* (a) the child's first thread until step 7; otherwise NULL */
 } program;
 
 /* --- the end of threads --- */
@@ -88,17 +110,7 @@ static _Noreturn void main_left(void)
 		gmp_sleep_until(GMP_FOREVER);
 }
 
-void program_thread_left(void)
-{
-	if (!getm())
-		main_left(); /* step 4 */
-	if (leave(false))
-		end_program();
-}
-
-/* --- main --- */
-
-/* pthread_exit of main. */
+/* The function of main returns into exit, that of the first thread of a child ends here. */
 static _Noreturn void main_exits(struct thread *t)
 {
 	thread_begin_exit(t);
@@ -115,18 +127,35 @@ static _Noreturn void main_exits(struct thread *t)
 	main_left();
 }
 
-static void enter_main(struct thread *t)
+void program_thread_left(struct thread *t)
 {
-	t->self = pthread_self();
+	if (!getm() || t->is_main)
+		main_exits(t); /* step 9 */
+	if (leave(false))
+		end_program();
+}
+
+/* --- main --- */
+
+/* The calling G is the first one of the run. */
+static void enter_first(struct thread *t)
+{
 	t->g = getm()->curg;
 	t->run = ld_rlx(&sched.run);
 	t->is_main = true;
 	sched.library = true; /* no report of a deadlock: a signal may end each wait */
-	program.whole = true;
-	program_thread_new();
 	threads_lock();
 	thread_enter(t);
 	threads_unlock();
+}
+
+static void enter_main(struct thread *t)
+{
+	t->self = pthread_self();
+	t->id = tlsblock_id(thread_block(t));
+	program.whole = true;
+	program_thread_new();
+	enter_first(t);
 }
 
 void program_main(void *arg)
@@ -227,13 +256,68 @@ HOOK int __libc_start_main(int (*main)(int, char **, char **), int argc, char **
 
 struct thread *forked_thread(void)
 {
-	return program.forked;
+	return ld_rlx(&program.forked);
 }
 
-/* Step 2. */
+/* PROGRAM-4 */
+static bool may_be_adopted(const struct thread *t)
+{
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+
+	return t && t->self == pthread_self() && !handler_runs() && !gmp__external_cleanups() &&
+	       here - (uintptr_t)t->g->stack < (size_t)1 << t->g->stack_class;
+}
+
+/* libc's cancellation, which is disabled in the block of a green thread. */
+static void take_cancel_state(struct thread *t)
+{
+	int state, type;
+
+	LIBC(pthread_setcancelstate)(PTHREAD_CANCEL_DISABLE, &state);
+	LIBC(pthread_setcanceltype)(PTHREAD_CANCEL_DEFERRED, &type);
+	t->disabled = state == PTHREAD_CANCEL_DISABLE;
+	t->async = type == PTHREAD_CANCEL_ASYNCHRONOUS;
+}
+
+static void give_cancel_state(const struct thread *t)
+{
+	LIBC(pthread_setcancelstate)(t->disabled, NULL);
+	LIBC(pthread_setcanceltype)(t->async, NULL);
+}
+
+/* Steps 2 to 7.  Returns false if the caller is not adopted. */
+static bool adopt(void)
+{
+	struct thread *t = forked_thread();
+	gmp_config cfg = configure();
+
+	if (!may_be_adopted(t))
+		return false;
+	take_cancel_state(t);
+	struct adoption a = {
+		.fn = program_main,
+		.arg = t,
+		.stack = t->g->stack,
+		.stack_class = t->g->stack_class,
+		.masked = (uint8_t)(t->disabled + t->exiting),
+		.cancelled = t->pending,
+	};
+
+	if (run_adopt(&a, &cfg)) {
+		give_cancel_state(t);
+		return false;
+	}
+	st_rlx(&program.forked, (struct thread *)NULL);
+	enter_first(t);
+	receiver_adopt();
+	return true;
+}
+
+/* A runtime of which the caller is an external thread. */
 static bool start_runtime(void)
 {
 	gmp_config cfg = configure();
+	struct thread *t = forked_thread();
 
 	while (ld_seq(&sched.state) != RUN_ON) { /* ORD(run) */
 		int err = gmp_start(&cfg);
@@ -242,6 +326,8 @@ static bool start_runtime(void)
 			return false;
 		os_yield();
 	}
+	if (t)
+		tlsblock_keep(thread_block(t), getpid()); /* the first thread's */
 	return true;
 }
 
@@ -250,9 +336,29 @@ bool program_is_whole(void)
 	return program.whole;
 }
 
+/* Step 2.  errno stays. */
+static noinline bool begin_runtime(void)
+{
+	int saved = errno;
+	bool on = adopt() || start_runtime();
+
+	errno = saved;
+	return on;
+}
+
 bool program_runs(void)
 {
-	return program.whole && (ld_rlx(&sched.state) == RUN_ON || start_runtime());
+	return program.whole && (ld_rlx(&sched.state) == RUN_ON || begin_runtime());
+}
+
+/* The record of the only thread of the child, which was gp, or an OS thread if that is NULL. */
+static struct thread *thread_in_child(const struct g *gp)
+{
+	struct thread *t = forked_thread();
+
+	if (gp)
+		return gp->fn == thread_main || gp->fn == program_main ? gp->arg : NULL;
+	return t && t->self == pthread_self() ? t : NULL; /* the child of such a child */
 }
 
 /* Step 1.  Before fork_child of sys/fork.c: the caller is still a green thread. */
@@ -260,18 +366,20 @@ static void in_child(void)
 {
 	struct m *m = getm() ? getm() : gmp__blockedm();
 	struct g *gp = m ? m->curg : NULL;
+	struct thread *t = thread_in_child(gp);
 
-	if (gp)
-		program.forked = gp->fn == thread_main || gp->fn == program_main ? gp->arg : NULL;
+	st_rlx(&program.forked, t);
 	threads_forget();
 	program.alive = 1;
 	program.left = false;
-	struct thread *t = program.forked;
-
-	if (gp && t && gp->resume & RESUME_OWN_TLS) {
-		LIBC(pthread_setcancelstate)(t->disabled, NULL);
-		LIBC(pthread_setcanceltype)(t->async, NULL);
-	}
+	main_ended = (gmp_sem)GMP_SEM_INIT(0);
+	if (!t)
+		return;
+	t->joiner = t->joins = 0;
+	if (gp && gp->resume & RESUME_OWN_TLS)
+		give_cancel_state(t);
+	if (program.whole)
+		tlsblock_keep(thread_block(t), t->id);
 }
 
 __attribute__((constructor(102))) static void watch_forks(void)

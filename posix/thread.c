@@ -54,8 +54,8 @@ static void call_function(struct thread *t)
 	t->result = (void *)(intptr_t)fn(t->arg);
 }
 
-/* Step 3.  pthread_exit arrives at the second return of setjmp.  In the child of a fork the thread
- * is an OS thread, which stays in program_thread_left. */
+/* Step 3.  pthread_exit arrives at the second return of setjmp.  The first thread of the child of a
+ * fork stays in program_thread_left. */
 void thread_main(void *arg)
 {
 	struct thread *t = arg;
@@ -68,7 +68,7 @@ void thread_main(void *arg)
 		__pthread_unregister_cancel(&base);
 	}
 	thread_begin_exit(t);
-	program_thread_left();
+	program_thread_left(t);
 }
 
 static void copy_name(struct thread *t)
@@ -90,6 +90,7 @@ static int launch(struct thread *t, struct tlsblock *b, unsigned klass)
 	owntls_attach(gp, b);
 	t->g = gp;
 	t->self = thread_of_block(b);
+	t->id = tlsblock_id(b);
 	t->run = ld_rlx(&sched.run);
 	copy_name(t);
 	if (t->name[0])

@@ -57,7 +57,8 @@ struct thread {
 	enum thread_state state; /* (l) */
 	pthread_t joiner;        /* (l) that waits in step 7; 0: none */
 	pthread_t joins;         /* (l) the thread that this one waits for; 0: none */
-	bool is_main;            /* (c) the thread of main: run_main.c */
+	int id;                  /* (c) of its block: the owner of libc's mutexes */
+	bool is_main;            /* (c) the thread of main, or the first one of a child of a fork */
 	bool c11;                /* (c) made by thrd_create */
 	void *(*fn)(void *);     /* (c) */
 	void *arg;               /* (c) */
@@ -94,12 +95,14 @@ void thread_give_block(struct tlsblock *b);
 void threads_forget(void);
 /* The pthread_t of the thread that has block b. */
 pthread_t thread_of_block(const struct tlsblock *b);
+/* The reverse. */
+struct tlsblock *thread_block(const struct thread *t);
 
 /* --- thread.c --- */
 
 /* The entry of the G of each thread but main's; its argument is the record. */
 void thread_main(void *t);
-/* The same for main: run_main.c. */
+/* The same for main, and for the first thread of a child of a fork: run_main.c. */
 void program_main(void *t);
 
 /* The record of the calling thread, or NULL. */
@@ -125,14 +128,15 @@ extern gmp_sem main_ended;
 
 /* --- run_main.c --- */
 
-/* In the child of a fork: the record of its only thread, which is an OS thread; otherwise NULL. */
+/* In the child of a fork: the record of its first thread while that is an OS thread; otherwise
+ * NULL.  Its g struct is the parent's. */
 struct thread *forked_thread(void);
 /* True if the program was started by gmp-run, and a runtime is on, or could be started. */
 bool program_runs(void);
 /* True if main is a green thread, also in the child of a fork. */
 bool program_is_whole(void);
-/* A thread is about to exist; the calling one has ended its work: PROGRAM-1. */
+/* A thread is about to exist; the calling one, t, has ended its work: PROGRAM-1. */
 void program_thread_new(void);
-void program_thread_left(void);
+void program_thread_left(struct thread *t);
 
 #endif

@@ -20,6 +20,15 @@
 #include "posix/receiver.h"
 #include "posix/thread.h"
 
+/* With the table's lock: the thread, or NULL.  In the child of a fork also its first thread before
+ * the runtime starts, whose id the kernel does not know either. */
+static struct thread *find(pthread_t self)
+{
+	struct thread *t = thread_find(self), *first = forked_thread();
+
+	return !t && first && first->self == self ? first : t;
+}
+
 enum { SIGNALS = 64, FIRST_OF_LIBC = 32, LAST_OF_LIBC = 33 };
 
 /* --- signals --- */
@@ -88,7 +97,7 @@ static int signal_thread(pthread_t self, int sig, const union sigval *value)
 	bool valid = is_valid(sig), kills = valid && sig && !value && has_handler(sig);
 
 	threads_lock();
-	struct thread *t = thread_find(self);
+	struct thread *t = find(self);
 	bool ended = t && t->state == THREAD_ENDED, sent = false;
 
 	if (t && !ended) {
@@ -168,7 +177,7 @@ HOOK int pthread_getname_np(pthread_t self, char *to, size_t n)
 static bool is_green(pthread_t self)
 {
 	threads_lock();
-	const struct thread *t = thread_find(self);
+	const struct thread *t = find(self);
 
 	threads_unlock();
 	return t != NULL;
@@ -237,7 +246,7 @@ HOOK int pthread_getschedparam(pthread_t self, int *policy, struct sched_param *
 /* The G of self with its stack: that of a thread in the table, or the caller.  NULL: neither. */
 static struct g *g_of(pthread_t self, int *state)
 {
-	const struct thread *t = thread_find(self);
+	const struct thread *t = find(self);
 	struct m *m = getm();
 
 	*state = t && t->state == THREAD_JOINABLE ? PTHREAD_CREATE_JOINABLE

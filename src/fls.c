@@ -447,3 +447,14 @@ void fls_adopt(struct g *gp)
 		watch_thread_end();
 	gp->locals = NULL;
 }
+
+void fls_return(struct g *gp)
+{
+	gp->locals = gmp__external_locals();
+	if (!gp->locals)
+		return;
+	gp->owes |= OWES_LOCALS;
+	gmp__set_external_locals(NULL);
+	if (ended_key_made)
+		pthread_setspecific(ended_key, NULL);
+}

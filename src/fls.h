@@ -13,5 +13,7 @@ void fls_forget(struct g *gp);
 /* Fork: in the child, the calling thread, which was green thread gp, keeps gp's table as an
  * external thread. */
 void fls_adopt(struct g *gp);
+/* The reverse: the calling external thread becomes gp, which has no table yet. */
+void fls_return(struct g *gp);
 
 #endif

@@ -446,6 +446,81 @@ int gmp_run(gmp_fn fn, void *arg, const gmp_config *cfg)
 	return err;
 }
 
+/* --- FORK-3 of sys/fork.c --- */
+
+/* Bytes, with a page as guard; as M_STACK of m.c. */
+enum { ADOPT_STACK = 256 * 1024 };
+
+/* On the new stack: m is the M of the calling OS thread, whose block is not loaded yet. */
+static int adopt_g0(void *arg)
+{
+	struct m *m = arg;
+
+	arch_set_tp(m->tp);
+	tlsblock_first();
+	gmp__cancel_hold();
+	signal_thread_begin(m);
+	os_timer_slack(1);
+	st_seq(&sched.state, RUN_ON); /* ORD(run) */
+	mstart(m);
+	_exit(0);
+}
+
+/* The first G of m: the caller. */
+static struct g *adopted_g(struct m *m, const struct adoption *a)
+{
+	int err;
+	struct g *gp = m ? green_new(a->fn, a->arg, a->stack_class, 0, &err) : NULL;
+
+	if (!gp)
+		return NULL;
+	trace_ready(gp, QUEUE_RUNNEXT, GMP_LATENCY_SPAWN);
+	st_rlx(&gp->stack, a->stack);
+	gp->masked = a->masked;
+	st_rlx(&gp->cancelled, a->cancelled);
+	owntls_attach(gp, (struct tlsblock *)arch_tp());
+	g_set_status(gp, G_RUNNABLE);
+	return gp;
+}
+
+static int adopt_failed(struct m *m, struct tlsblock *host, char *g0)
+{
+	if (g0)
+		os_release(g0, ADOPT_STACK);
+	if (host)
+		tlsblock_free(host);
+	if (m)
+		m_free(m);
+	run_undo();
+	return -ENOMEM;
+}
+
+int run_adopt(const struct adoption *a, const gmp_config *cfg)
+{
+	int err = claim_runtime();
+
+	if (!err)
+		err = run_set_up(cfg, true);
+	if (err)
+		return err;
+	struct m *m = first_m_new();
+	struct g *gp = adopted_g(m, a);
+	struct tlsblock *host = gp ? tlsblock_new() : NULL;
+	char *g0 = host ? os_reserve(ADOPT_STACK) : NULL;
+
+	if (!g0 || os_guard_protect(g0, PAGE) || sysmon_start())
+		return adopt_failed(m, host, g0);
+	fls_return(gp);
+	sched.main = m->first = gp;
+	tlsblock_own(host, g0, ADOPT_STACK);
+	m->tp = host;
+	os_signals_block(); /* until signal_thread_begin: no handler runs on half a thread */
+	gmp__mcall(&gp->ctx, adopt_g0, m, g0 + ADOPT_STACK);
+	return 0;
+}
+
+/* --- gmp_start --- */
+
 static int run_start(const gmp_config *cfg)
 {
 	int err = claim_runtime();

@@ -44,6 +44,11 @@
  *               not read.  A host has its cache before its first load: otherwise each load would
  *               lose that which malloc has made in the block.  If the probe does not find the
  *               pointer, each block has a cache of its own.
+ *   TLSBLOCK-7  The kernel's id of an OS thread is in its own block, never in that of a green
+ *               thread: setuid signals by these ids, and the handler answers with the former.  The
+ *               child of a fork that tlsblock_keep was called in has no such block until
+ *               tlsblock_own: a setuid that a thread of libc's makes meanwhile (timer_create with
+ *               SIGEV_THREAD) does not change the first thread.
  *
  * TLSBLOCK-6 saves memory: a cache keeps up to 7 blocks of each of 64 sizes.  Measured with
  * stunnel4 (OpenSSL) after 1,000 handshakes: 27 KB of 82 KB for each connection, open or ended.
@@ -108,6 +113,14 @@ void tlsblock_reset(struct tlsblock *b);
 /* In the child of a fork that a green thread with own thread-locals has called: its block is that
  * of the only thread. */
 void tlsblock_forked(void);
+/* The thread id in b, which mutexes have as their owner. */
+int tlsblock_id(const struct tlsblock *b);
+/* In the child, in which libc has changed both: give b, which is loaded, this thread id, and enter
+ * it in the list of TLSBLOCK-1. */
+void tlsblock_keep(struct tlsblock *b, int id);
+/* b, which is new, becomes the block of its own of the calling OS thread, which has that of a green
+ * thread loaded (TLSBLOCK-7).  The stack is that of the OS thread. */
+void tlsblock_own(struct tlsblock *b, char *stack, size_t bytes);
 
 /* On g0, with the host's block loaded: malloc makes its cache.  Without memory there is none. */
 void tlsblock_begin_cache(void);

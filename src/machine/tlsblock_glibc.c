@@ -566,6 +566,29 @@ void tlsblock_forked(void)
 	gmp__forget_host();
 }
 
+int tlsblock_id(const struct tlsblock *b)
+{
+	return *(const int *)tls_at((void *)b, lay->tid);
+}
+
+void tlsblock_keep(struct tlsblock *b, int id)
+{
+	struct tls_list *l = tls_at(b, lay->list);
+
+	write_int((char *)b, lay->tid, id);
+	list_remove(l); /* libc would take it for a thread with a stack to reuse */
+	list_add(l);
+}
+
+void tlsblock_own(struct tlsblock *b, char *stack, size_t bytes)
+{
+	char *tp = (char *)b;
+
+	tlsblock_prepare(b, stack, bytes);
+	write_int(tp, lay->tid, (int)syscall(SYS_set_tid_address, tls_at(tp, lay->tid)));
+	syscall(SYS_set_robust_list, tp + lay->robust, ROBUST_BYTES);
+}
+
 /* --- probe --- */
 
 static struct {

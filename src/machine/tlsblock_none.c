@@ -62,3 +62,19 @@ void tlsblock_reset(struct tlsblock *b)
 void tlsblock_forked(void)
 {
 }
+
+int tlsblock_id(const struct tlsblock *b)
+{
+	(void)b;
+	return 0;
+}
+
+void tlsblock_keep(struct tlsblock *b, int id)
+{
+	(void)b, (void)id;
+}
+
+void tlsblock_own(struct tlsblock *b, char *stack, size_t bytes)
+{
+	(void)b, (void)stack, (void)bytes;
+}

@@ -3,7 +3,8 @@
  * Fork: makes the child a process without a runtime.
  *
  * The child has one OS thread, the caller of fork.  It runs on as an external thread, even if it
- * was an M: the green thread that called fork keeps its stack and its thread-local values.
+ * was an M: the green thread that called fork keeps its stack and its thread-local values.  Under
+ * gmp-run it becomes a green thread again (FORK-3; posix/run_main.c has the protocol).
  *
  * Each kind of state that the child must not have has one hook, which fork_child calls.  A hook
  * runs in the child, in a handler of pthread_atfork, and takes no lock of the runtime: a thread of
@@ -33,9 +34,14 @@
  *          runtime stays mapped, including the stack that the caller runs on.
  *  FORK-2  The number of the run stays, so a timer of the parent's run is not taken for one of the
  *          child's.
+ *  FORK-3  run_adopt (run.c) makes that thread the first green thread of a new runtime.  Its stack
+ *          belongs to no stack class, so no other green thread uses it, and its block stays loaded
+ *          for it alone.  The OS thread gets a block of its own (TLSBLOCK-7) and a new stack for
+ *          g0: those of the parent's M may be reused by libc.
  */
 #include "sys/fork.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -60,6 +66,7 @@
 static void fork_child(void)
 {
 	uint32_t run = sched.run;
+	int saved = errno; /* fork leaves it in the child */
 	struct m *m = getm() ? getm() : gmp__blockedm();
 
 	if (m) {
@@ -88,6 +95,7 @@ static void fork_child(void)
 	leftovers_forget();
 	memset(&sched, 0, sizeof(sched));
 	sched.run = run;
+	errno = saved;
 }
 
 int fork_register(void)

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # tinyproxy and stunnel4 of Debian, which fork into the background, answer requests under gmp-run.
+# Their first threads, which wait for connections, are green threads: no OS thread is in poll.  A
+# signal ends these waits.
 #
 #   run_daemons.sh BUILD
 set -euo pipefail
@@ -84,4 +86,20 @@ printf 'GET /index.html HTTP/1.0\r\n\r\n' |
 	openssl s_client -quiet -connect "127.0.0.1:$tls" 2>/dev/null | grep -q 'the page'
 for pid in proxy tls; do
 	grep -q libgmprt_posix "/proc/$(cat $pid.pid)/maps"
+done
+case $(uname -m) in
+x86_64) polls='^(7|271) ' ;;
+*) polls='^73 ' ;;
+esac
+for pid in proxy tls; do
+	if grep -E "$polls" /proc/"$(cat $pid.pid)"/task/*/syscall; then
+		echo "$pid: an OS thread blocks in poll"
+		exit 1
+	fi
+done
+for pid in proxy tls; do
+	number=$(cat $pid.pid)
+	kill "$number"
+	timeout 60 tail --pid="$number" -f /dev/null
+	[ ! -e $pid.pid ] # the daemon removes it
 done
