@@ -6,8 +6,9 @@
 
 gmp_sem main_ended; /* one permit when the thread of main has ended by pthread_exit */
 
-/* Step 6.  me: the caller's record, or NULL.  Returns 0, an errno value or NOT_GREEN. */
-static int claim(pthread_t self, struct thread *me, struct thread **out)
+/* Step 6.  me: the caller's record, or NULL.  once: EBUSY if the thread has not ended; its joiner,
+ * which may be another thread, stays.  Returns 0, an errno value or NOT_GREEN. */
+static int claim(pthread_t self, struct thread *me, bool once, struct thread **out)
 {
 	int err = 0;
 
@@ -18,6 +19,8 @@ static int claim(pthread_t self, struct thread *me, struct thread **out)
 		err = NOT_GREEN;
 	} else if (t == me || (me && t->joins == me->self)) {
 		err = EDEADLK;
+	} else if (once && t->state == THREAD_JOINABLE) {
+		err = EBUSY;
 	} else if (t->state == THREAD_DETACHED || t->joiner) {
 		err = EINVAL;
 	} else {
@@ -124,7 +127,7 @@ int thread_join(pthread_t self, void **value, clockid_t clock, const struct time
 
 	if (!once && getm())
 		cancel_point();
-	int err = claim(self, me, &t);
+	int err = claim(self, me, once, &t);
 
 	if (err)
 		return err;

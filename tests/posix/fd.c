@@ -93,6 +93,45 @@ TEST(dup2_ends_waits_with_ebadf)
 	run_close("dup2");
 }
 
+static void read_byte(void *arg)
+{
+	char c;
+
+	(void)arg;
+	CHECK_EQ(read(waited[0], &c, 1), 1);
+}
+
+/* Calls that close no file. */
+static void dup_nothing_app(void *arg)
+{
+	gmp_g *g;
+
+	(void)arg;
+	unix_pair(waited);
+	CHECK_EQ(gmp_spawn(&g, read_byte, NULL, NULL), 0);
+	until_waiting(1);
+	CHECK_ERRNO(dup2(-1, waited[0]), EBADF);
+	CHECK_ERRNO(dup3(-1, waited[0], 0), EBADF);
+	CHECK_EQ(dup2(waited[0], waited[0]), waited[0]);
+	CHECK_ERRNO(dup3(waited[0], waited[0], 0), EINVAL);
+	until_waiting(1);
+	CHECK_EQ(write(waited[1], "x", 1), 1);
+	CHECK_EQ(gmp_join(g), 0);
+}
+
+TEST(dup2_that_closes_nothing_leaves_waits)
+{
+	gmp_config cfg = GMP_CONFIG_INIT;
+
+	cfg.procs = 1;
+	cfg.flags = GMP_OWN_TLS;
+	int err = gmp_run(dup_nothing_app, NULL, &cfg);
+
+	if (err == -ENOTSUP)
+		check_skip("no own thread-locals on this machine");
+	CHECK_EQ(err, 0);
+}
+
 /* An fd that gmp knows. */
 static void read_known(void *arg)
 {

@@ -86,7 +86,11 @@ static int do_select(void)
 
 	FD_ZERO(&in);
 	FD_SET(pair[0], &in);
-	return select(pair[0] + 1, &in, NULL, NULL, NULL);
+	int result = select(pair[0] + 1, &in, NULL, NULL, NULL), err = errno;
+
+	CHECK(FD_ISSET(pair[0], &in)); /* an error leaves the sets */
+	errno = err;
+	return result;
 }
 
 static int do_epoll(void)
@@ -142,6 +146,21 @@ POSIX_TEST(accept_handler_is_eintr)
 POSIX_TEST(read_handler_is_eintr)
 {
 	expect_eintr(do_read, 0);
+}
+
+static int do_read_timed(void)
+{
+	struct timeval t = { 100, 0 };
+
+	CHECK_EQ(setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)), 0);
+	return do_read();
+}
+
+/* Also with SA_RESTART, as on Linux. */
+POSIX_TEST(read_with_timeout_handler_is_eintr)
+{
+	expect_eintr(do_read_timed, 0);
+	expect_eintr(do_read_timed, SA_RESTART);
 }
 
 POSIX_TEST(poll_handler_is_eintr)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests mutexes. */
 #define _GNU_SOURCE
+#include <sys/mman.h>
+#include <sys/wait.h>
+
 #include "threads.h"
 
 enum { SECOND = 1000 };
@@ -484,4 +487,51 @@ TEST_PROCS(mutex_waiters_killed_at_shutdown_are_dequeued)
 	outlives.arrived = 0;
 	thread_run(procs, many_waiters);
 	CHECK_EQ(outlives.n, 0);
+}
+
+/* --- of another process --- */
+
+struct of_two {
+	pthread_mutex_t m;
+	int held;
+};
+
+static struct of_two *shared_by_two(void)
+{
+	struct of_two *two =
+		mmap(NULL, sizeof(*two), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pthread_mutexattr_t a;
+
+	CHECK(two != MAP_FAILED);
+	CHECK_EQ(pthread_mutexattr_init(&a), 0);
+	CHECK_EQ(pthread_mutexattr_setpshared(&a, PTHREAD_PROCESS_SHARED), 0);
+	CHECK_EQ(pthread_mutex_init(&two->m, &a), 0);
+	return two;
+}
+
+/* The unlock wakes a thread of another process, which most likely waits by then. */
+POSIX_TEST(mutex_of_another_process_excludes)
+{
+	struct of_two *two = shared_by_two();
+	struct timespec ms20 = { 0, 20000000 };
+	int status;
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		CHECK_EQ(pthread_mutex_lock(&two->m), 0);
+		__atomic_store_n(&two->held, 1, __ATOMIC_RELEASE);
+		nanosleep(&ms20, NULL);
+		__atomic_store_n(&two->held, 2, __ATOMIC_RELEASE);
+		CHECK_EQ(pthread_mutex_unlock(&two->m), 0);
+		_exit(0);
+	}
+	thread_await(&two->held, 1);
+	CHECK_EQ(pthread_mutex_lock(&two->m), 0);
+	CHECK_EQ(two->held, 2);
+	CHECK_EQ(pthread_mutex_unlock(&two->m), 0);
+	while (waitpid(pid, &status, 0) != pid)
+		CHECK_EQ(errno, EINTR);
+	CHECK_EQ(status, 0);
+	CHECK_EQ(munmap(two, sizeof(*two)), 0);
 }

@@ -129,6 +129,31 @@ POSIX_TEST(read_at_the_end_is_0)
 	}
 }
 
+static void write_one(void *fd)
+{
+	CHECK_EQ(write(*(int *)fd, "x", 1), 1);
+}
+
+/* Hints of earlier reads, which have waited, change no result. */
+POSIX_TEST(read_that_becomes_nonblocking_is_eagain)
+{
+	int s[2];
+	char c;
+
+	unix_pair(s);
+	for (int i = 0; i < 10; i++) {
+		struct peer p;
+
+		peer_start(&p, write_one, &s[1]);
+		CHECK_EQ(read(s[0], &c, 1), 1);
+		peer_join(&p);
+	}
+	set_nonblocking(s[0], true);
+	for (int i = 0; i < 3; i++)
+		CHECK_ERRNO(read(s[0], &c, 1), EAGAIN);
+	close_pair(s);
+}
+
 POSIX_TEST(read_nonblocking_is_eagain)
 {
 	for (int i = 0; i < READERS; i++) {

@@ -329,6 +329,86 @@ static void *tryjoin_self(void *arg)
 	return arg;
 }
 
+static pthread_t first_thread;
+static int joins;
+
+static void *join_first(void *arg)
+{
+	__atomic_store_n(&joins, 1, __ATOMIC_RELEASE);
+	CHECK_EQ(pthread_join(first_thread, NULL), 0);
+	return arg;
+}
+
+POSIX_TEST(tryjoin_leaves_the_joiner_of_another_thread)
+{
+	gmp_sem permit = GMP_SEM_INIT(0);
+
+	joins = 0;
+	first_thread = start(wait_for_permit, &permit);
+	pthread_t t = start(join_first, NULL);
+
+	while (!__atomic_load_n(&joins, __ATOMIC_ACQUIRE))
+		CHECK_EQ(pthread_tryjoin_np(first_thread, NULL), EBUSY);
+	for (int i = 0; i < 100; i++) {
+		CHECK_EQ(pthread_tryjoin_np(first_thread, NULL), EBUSY);
+		sched_yield();
+	}
+	CHECK_EQ(gmp_sem_release(&permit, 1), 0);
+	join(t);
+}
+
+/* Until the creator waits for this thread; before that another thread may be its joiner. */
+static void *join_creator(void *creator)
+{
+	while (pthread_tryjoin_np(*(pthread_t *)creator, NULL) != EDEADLK)
+		sched_yield();
+	return creator;
+}
+
+static void *be_joined(void *arg)
+{
+	pthread_t me = pthread_self();
+
+	join(start(join_creator, &me));
+	return arg;
+}
+
+GREEN_TEST(join_of_a_thread_that_joins_the_caller_is_edeadlk)
+{
+	join(start(be_joined, NULL));
+}
+
+static gmp_sem may_join, has_joined;
+static int join_result;
+
+static void *join_after_timeout(void *creator)
+{
+	struct timespec past = { 1, 0 };
+
+	CHECK_EQ(gmp_sem_acquire(&may_join), 0);
+	join_result = pthread_timedjoin_np(*(pthread_t *)creator, NULL, &past);
+	CHECK_EQ(gmp_sem_release(&has_joined, 1), 0);
+	return NULL;
+}
+
+static void *wait_for_no_end(void *arg)
+{
+	struct timespec past = { 1, 0 };
+	pthread_t me = pthread_self(), t = start(join_after_timeout, &me);
+
+	CHECK_EQ(pthread_timedjoin_np(t, NULL, &past), ETIMEDOUT);
+	CHECK_EQ(gmp_sem_release(&may_join, 1), 0);
+	CHECK_EQ(gmp_sem_acquire(&has_joined), 0);
+	CHECK(join_result == ETIMEDOUT || join_result == EINVAL); /* EINVAL: there is a joiner */
+	join(t);
+	return arg;
+}
+
+GREEN_TEST(join_that_has_timed_out_is_no_wait)
+{
+	join(start(wait_for_no_end, NULL));
+}
+
 POSIX_TEST(tryjoin_of_self_does_not_wait)
 {
 	join(start(tryjoin_self, NULL));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests that gmp_poll loses no event between its query to the kernel and its wait, before and after
- * it is linked with the record (MULTI-1, MULTI-2), and that a replaced close ends a registration
- * for polls (MULTI-5).
+ * it is linked with the record (MULTI-1, MULTI-2), that a replaced close ends a registration for
+ * polls (MULTI-5), and for which events entries arm a polled fd (MULTI-6).
  *
  * floors 0..6, wrap: poll ready_list
  */
@@ -12,9 +12,11 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdbool.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "netpoll.h"
+#include "netpoll/multi.h"
 #include "poller.h"
 #include "rt.h"
 #include "source.h"
@@ -115,4 +117,176 @@ TEST(poll_closed_number_is_not_registered)
 {
 	queries = at = 0;
 	run_procs(1, close_polled, NULL);
+}
+
+/* --- MULTI-6 --- */
+
+enum { ENTRIES = 4 };
+
+/* Calls that never park, whose entries a test links with one polled fd: a full socket, of which
+ * nothing can be read. */
+struct calls {
+	struct multi multi[ENTRIES];
+	struct multi_entry e[ENTRIES];
+	struct polldesc *pd;
+	int s[2];
+};
+
+static void fill(int fd)
+{
+	static const char zeros[4096];
+
+	while (send(fd, zeros, sizeof(zeros), MSG_DONTWAIT) > 0)
+		;
+}
+
+static void drain(int fd)
+{
+	static char bytes[4096];
+
+	while (recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		;
+}
+
+static void begin_calls(struct calls *c)
+{
+	*c = (struct calls){ .s = { -1, -1 } };
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, c->s), 0);
+	fill(c->s[0]);
+	for (int i = 0; i < ENTRIES; i++) {
+		c->multi[i].sg = &getm()->curg->sudog;
+		c->e[i].of = &c->multi[i];
+	}
+}
+
+static void link_call(struct calls *c, int i, short events)
+{
+	struct glist out = { 0 };
+
+	c->e[i].events = events;
+	CHECK_EQ(multi_link_unknown(&c->e[i], c->s[0], &out), MULTI_LINKED);
+	c->pd = netpoll_find(c->s[0]);
+	CHECK(c->pd->polled);
+	CHECK(c->pd->entries == &c->e[i]);
+}
+
+static void end_calls(struct calls *c)
+{
+	for (int i = 0; i < ENTRIES; i++)
+		multi_unlink(&c->e[i]);
+	CHECK(!c->pd->entries);
+	CHECK_EQ(close(c->s[0]), 0);
+	CHECK_EQ(close(c->s[1]), 0);
+}
+
+/* Polls until an event has fired the entry. */
+static void await_fired(const struct calls *c, int i)
+{
+	while (!c->multi[i].fired)
+		sched_poll_now();
+}
+
+/* Entries for POLLIN and then for POLLOUT, in each order: an event of either fires both. */
+static void arm_for_all(void *arg)
+{
+	static const short kinds[2] = { POLLIN, POLLOUT };
+	struct calls c;
+
+	(void)arg;
+	for (int k = 0; k < 4; k++) {
+		begin_calls(&c);
+		link_call(&c, 0, kinds[k & 1]);
+		link_call(&c, 1, kinds[!(k & 1)]);
+		CHECK(!c.multi[0].fired && !c.multi[1].fired);
+		if (k & 2)
+			CHECK_EQ(write(c.s[1], "x", 1), 1); /* something to read */
+		else
+			drain(c.s[1]); /* room */
+		await_fired(&c, 0);
+		CHECK(c.multi[1].fired);
+		end_calls(&c);
+	}
+}
+
+TEST(multi_link_arms_for_the_entries_before)
+{
+	run_procs(1, arm_for_all, NULL);
+}
+
+/* The front entry stands for all behind it: the others may be any number. */
+static void read_the_front(void *arg)
+{
+	struct calls c;
+
+	(void)arg;
+	begin_calls(&c);
+	link_call(&c, 0, POLLPRI);
+	link_call(&c, 1, POLLIN);
+	CHECK_EQ(c.e[1].all, POLLPRI | POLLIN);
+	c.e[0].all = c.e[0].events = 0; /* not read any more */
+	link_call(&c, 2, POLLRDHUP);
+	CHECK_EQ(c.e[2].all, POLLPRI | POLLIN | POLLRDHUP);
+	end_calls(&c);
+}
+
+TEST(multi_link_reads_only_the_front_entry)
+{
+	run_procs(1, read_the_front, NULL);
+}
+
+/* An unlinked entry leaves the others with at least the events that they ask for. */
+static void unlink_some(void *arg)
+{
+	struct calls c;
+
+	(void)arg;
+	for (int gone = 0; gone < 3; gone++) {
+		begin_calls(&c);
+		link_call(&c, 0, POLLIN);
+		link_call(&c, 1, POLLPRI);
+		link_call(&c, 2, POLLRDHUP);
+		multi_unlink(&c.e[gone]);
+		short asked = 0;
+
+		for (const struct multi_entry *e = c.pd->entries; e; e = e->next)
+			asked |= e->events;
+		CHECK_EQ(c.pd->entries->all & asked, asked);
+		link_call(&c, 3, POLLOUT);
+		CHECK_EQ(c.e[3].all & (asked | POLLOUT), asked | POLLOUT);
+		drain(c.s[1]);
+		await_fired(&c, 3);
+		for (int i = 0; i < 3; i++)
+			CHECK_EQ(c.multi[i].fired, i != gone);
+		end_calls(&c);
+	}
+}
+
+TEST(multi_unlink_leaves_the_events_of_the_others)
+{
+	run_procs(1, unlink_some, NULL);
+}
+
+/* Fired entries, which their calls have not unlinked yet, ask for nothing more. */
+static void fire_and_link(void *arg)
+{
+	struct calls c;
+
+	(void)arg;
+	begin_calls(&c);
+	link_call(&c, 0, POLLIN);
+	link_call(&c, 1, POLLIN);
+	CHECK_EQ(write(c.s[1], "x", 1), 1);
+	await_fired(&c, 0);
+	CHECK(c.multi[1].fired);
+	CHECK(!c.e[0].all && !c.e[1].all);
+	link_call(&c, 2, POLLOUT);
+	CHECK_EQ(c.e[2].all, POLLOUT);
+	sched_poll_now();
+	CHECK(!c.multi[2].fired); /* it can be read, which is not asked for */
+	end_calls(&c);
+}
+
+TEST(multi_event_clears_the_events_of_fired_entries)
+{
+	run_procs(1, fire_and_link, NULL);
 }

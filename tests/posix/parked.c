@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests the invariants of waiters that park for an object of libc (posix/parked.h, rwlock.c), and
+ * of joiners: on one P without preemption, where a woken waiter runs only when the waker waits or
+ * yields.
+ */
+#define _GNU_SOURCE
+#include <semaphore.h>
+#include <signal.h>
+
+#include "threads.h"
+
+static void one_p(gmp_fn fn)
+{
+	gmp_config cfg = GMP_CONFIG_INIT;
+
+	cfg.procs = 1;
+	cfg.flags = GMP_OWN_TLS | GMP_COOPERATIVE;
+	int err = gmp_run(fn, NULL, &cfg);
+
+	if (err == -ENOTSUP)
+		check_skip("no own thread-locals on this machine");
+	CHECK_EQ(err, 0);
+}
+
+#define ONE_P(name)                                                                                \
+	static void name##_app_(void *arg);                                                        \
+	TEST(name)                                                                                 \
+	{                                                                                          \
+		skip_in_chaos(); /* it yields anywhere */                                          \
+		one_p(name##_app_);                                                                \
+	}                                                                                          \
+	static void name##_app_(__attribute__((unused)) void *arg)
+
+static void until_waiting(unsigned n)
+{
+	gmp_stats s = GMP_STATS_INIT;
+
+	do {
+		gmp_yield();
+		CHECK_EQ(gmp_stats_get(&s), 0);
+	} while (s.greens_waiting < n);
+}
+
+static sem_t sem;
+static pthread_mutex_t mutex;
+static pthread_cond_t cond;
+static pthread_rwlock_t rwlock;
+static struct timespec soon;
+static int arrived, order[4], ended;
+
+/* The thread has parked, or ended, when this returns. */
+static void start_parked(struct thread *t, void (*fn)(void *), void *arg)
+{
+	int before = arrived;
+
+	thread_start(t, fn, arg);
+	thread_await(&arrived, before + 1);
+}
+
+static void until_soon(void)
+{
+	while (!time_is_past(CLOCK_MONOTONIC, &soon))
+		;
+}
+
+static void await_sem(void *result)
+{
+	thread_count(&arrived);
+	CHECK_EQ(sem_wait(&sem), 0);
+	*(int *)result = 1;
+}
+
+static void await_sem_soon(void *result)
+{
+	thread_count(&arrived);
+	*(int *)result = sem_clockwait(&sem, CLOCK_MONOTONIC, &soon) ? errno : 1;
+}
+
+/* PARKED-3: the post is taken by the first waiter, or goes to the second one. */
+ONE_P(parked_timeout_keeps_no_wakeup)
+{
+	struct thread a, b;
+	int first = 0, second = 0;
+
+	CHECK_EQ(sem_init(&sem, 0, 0), 0);
+	soon = time_in(CLOCK_MONOTONIC, 50);
+	start_parked(&a, await_sem_soon, &first);
+	start_parked(&b, await_sem, &second);
+	CHECK_EQ(sem_post(&sem), 0);
+	until_soon();
+	thread_end(&a);
+	if (first == 1)
+		CHECK_EQ(sem_post(&sem), 0);
+	thread_end(&b);
+	CHECK(first == 1 || first == ETIMEDOUT);
+	CHECK_EQ(second, 1);
+}
+
+/* PARKED-2: a waiter that is gone does not hide a queued waiter. */
+ONE_P(parked_count_stays_after_a_timeout)
+{
+	struct thread a, b;
+	int first = 0, second = 0;
+
+	CHECK_EQ(sem_init(&sem, 0, 0), 0);
+	soon = time_in(CLOCK_MONOTONIC, 5);
+	start_parked(&a, await_sem_soon, &first);
+	start_parked(&b, await_sem, &second);
+	thread_end(&a);
+	CHECK_EQ(first, ETIMEDOUT);
+	CHECK_EQ(sem_post(&sem), 0);
+	thread_end(&b);
+	CHECK_EQ(second, 1);
+}
+
+ONE_P(parked_count_stays_after_a_wakeup)
+{
+	struct thread a, b;
+	int first = 0, second = 0;
+
+	CHECK_EQ(sem_init(&sem, 0, 0), 0);
+	start_parked(&a, await_sem, &first);
+	start_parked(&b, await_sem, &second);
+	CHECK_EQ(sem_post(&sem), 0);
+	thread_end(&a);
+	CHECK_EQ(sem_post(&sem), 0);
+	thread_end(&b);
+	CHECK_EQ(first + second, 2);
+}
+
+static void lock_in_order(void *id)
+{
+	thread_count(&arrived);
+	CHECK_EQ(pthread_mutex_lock(&mutex), 0);
+	order[ended++] = *(int *)id;
+	CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
+}
+
+/* A woken waiter that loses the mutex to a running thread parks in front of the others. */
+ONE_P(parked_waiter_that_loses_keeps_its_place)
+{
+	struct thread t[3];
+	int id[3] = { 0, 1, 2 };
+
+	ended = 0;
+	CHECK_EQ(pthread_mutex_init(&mutex, NULL), 0);
+	CHECK_EQ(pthread_mutex_lock(&mutex), 0);
+	for (int i = 0; i < 3; i++)
+		start_parked(&t[i], lock_in_order, &id[i]);
+	for (int i = 0; i < 3; i++) {
+		CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
+		CHECK_EQ(pthread_mutex_lock(&mutex), 0); /* the woken waiter has not run */
+		until_waiting(3);
+	}
+	CHECK_EQ(ended, 0);
+	CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
+	for (int i = 0; i < 3; i++)
+		thread_end(&t[i]);
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(order[i], i);
+}
+
+static void post_twice(int signo)
+{
+	(void)signo;
+	sem_post(&sem);
+	sem_post(&sem);
+}
+
+/* LATER-2: a slot holds no count. */
+ONE_P(parked_waiters_of_all_posts_of_a_handler_wake)
+{
+	struct sigaction sa = { .sa_handler = post_twice, .sa_flags = SA_RESTART };
+	struct thread t[2];
+	int got[2] = { 0, 0 };
+
+	CHECK_EQ(sem_init(&sem, 0, 0), 0);
+	CHECK_EQ(sigaction(SIGUSR1, &sa, NULL), 0);
+	for (int i = 0; i < 2; i++)
+		start_parked(&t[i], await_sem, &got[i]);
+	CHECK_EQ(raise(SIGUSR1), 0);
+	for (int i = 0; i < 2; i++)
+		thread_end(&t[i]);
+	CHECK_EQ(got[0] + got[1], 2);
+}
+
+static void write_once(void *done)
+{
+	thread_count(&arrived);
+	CHECK_EQ(pthread_rwlock_wrlock(&rwlock), 0);
+	*(int *)done = 1;
+	CHECK_EQ(pthread_rwlock_unlock(&rwlock), 0);
+}
+
+/* PRW-3: a writer is woken and has not run yet. */
+ONE_P(rwlock_woken_writer_keeps_readers_out)
+{
+	struct thread t;
+	int done = 0;
+
+	rwlock = (pthread_rwlock_t)PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+	CHECK_EQ(pthread_rwlock_rdlock(&rwlock), 0);
+	start_parked(&t, write_once, &done);
+	CHECK_EQ(pthread_rwlock_unlock(&rwlock), 0);
+	CHECK_EQ(pthread_rwlock_tryrdlock(&rwlock), EBUSY);
+	CHECK_EQ(done, 0);
+	thread_end(&t);
+	CHECK_EQ(done, 1);
+	CHECK_EQ(pthread_rwlock_tryrdlock(&rwlock), 0);
+	CHECK_EQ(pthread_rwlock_unlock(&rwlock), 0);
+}
+
+static void await_cond(void *done)
+{
+	thread_count(&arrived);
+	CHECK_EQ(pthread_mutex_lock(&mutex), 0);
+	CHECK_EQ(pthread_cond_wait(&cond, &mutex), 0);
+	*(int *)done = 1;
+	CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
+}
+
+/* PCOND-1, step 4: the unlock of a wait wakes a green thread that is parked for the mutex. */
+ONE_P(parked_waiter_for_the_mutex_wakes_at_a_cond_wait)
+{
+	struct thread a, b;
+	int id = 7, done = 0;
+
+	ended = 0;
+	CHECK_EQ(pthread_mutex_init(&mutex, NULL), 0);
+	CHECK_EQ(pthread_cond_init(&cond, NULL), 0);
+	CHECK_EQ(pthread_mutex_lock(&mutex), 0);
+	start_parked(&a, await_cond, &done); /* parks for the mutex, then for the condition */
+	start_parked(&b, lock_in_order, &id);
+	CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
+	thread_end(&b);
+	CHECK_EQ(order[0], 7);
+	CHECK_EQ(done, 0);
+	CHECK_EQ(pthread_cond_signal(&cond), 0);
+	thread_end(&a);
+	CHECK_EQ(done, 1);
+}
+
+static sem_t permit;
+static pthread_t thread;
+
+static void *await_permit(void *arg)
+{
+	CHECK_EQ(sem_wait(&permit), 0);
+	return arg;
+}
+
+static void join_it(void *result)
+{
+	thread_count(&arrived);
+	*(int *)result = pthread_join(thread, NULL);
+}
+
+ONE_P(join_by_a_second_thread_is_einval)
+{
+	struct timespec past = { 1, 0 };
+	struct thread t;
+	int result = -1;
+
+	CHECK_EQ(sem_init(&permit, 0, 0), 0);
+	CHECK_EQ(pthread_create(&thread, NULL, await_permit, NULL), 0);
+	start_parked(&t, join_it, &result);
+	CHECK_EQ(pthread_timedjoin_np(thread, NULL, &past), EINVAL);
+	CHECK_EQ(pthread_join(thread, NULL), EINVAL);
+	CHECK_EQ(pthread_tryjoin_np(thread, NULL), EBUSY);
+	CHECK_EQ(sem_post(&permit), 0);
+	thread_end(&t);
+	CHECK_EQ(result, 0);
+}
