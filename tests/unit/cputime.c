@@ -35,40 +35,68 @@ static void compute_ms(void *ms)
 		;
 }
 
-static uint64_t time_of_next_life(void *ms)
+/* An upper bound of accounted time: what the test has measured, since the machine may interrupt it
+ * at any time, and the error of two clocks. */
+static void expect_at_most(uint64_t ns, int64_t measured)
 {
+	CHECK(ns <= (uint64_t)(measured + 5 * GMP_MS));
+}
+
+static void check_next_life(int64_t ms)
+{
+	int64_t began = gmp_now();
 	uint64_t ns;
 	gmp_g *g;
 
-	CHECK_EQ(gmp_spawn(&g, compute_ms, ms, NULL), 0);
+	CHECK_EQ(gmp_spawn(&g, compute_ms, (void *)(intptr_t)ms, NULL), 0);
 	/* it ends and is not joined, so its g struct stays */
 	while (ld_rlx(&((struct g *)g)->status) != G_DEAD)
 		gmp_yield();
 	CHECK(cputime_of((struct g *)g, &ns));
+	CHECK(ns >= (uint64_t)(ms * GMP_MS));
+	expect_at_most(ns, gmp_now() - began);
 	CHECK_EQ(gmp_join(g), 0);
-	return ns;
+}
+
+/* Returns how long the caller was in blocking code, at least. */
+static int64_t block(void)
+{
+	gmp_block_enter();
+	int64_t began = gmp_now();
+
+	usleep(200000);
+	began = gmp_now() - began;
+	gmp_block_leave();
+	return began;
 }
 
 static void account(void *arg)
 {
-	gmp_stats s = GMP_STATS_INIT;
-	uint64_t ns;
+	gmp_stats before = GMP_STATS_INIT, after = GMP_STATS_INIT;
+	uint64_t own, ns;
 
 	(void)arg;
-	ns = time_of_next_life((void *)20);
-	CHECK(ns >= 20 * (uint64_t)GMP_MS);
-	ns = time_of_next_life((void *)0);
-	CHECK(ns < 20 * (uint64_t)GMP_MS);
+	check_next_life(20);
+	check_next_life(0);
+	int64_t began = gmp_now();
+
+	gmp_yield(); /* a run is accounted when it ends */
+	CHECK(cputime_of((struct g *)gmp_self(), &own));
+	CHECK_EQ(gmp_stats_get(&before), 0);
+	CHECK(before.cpu_ns >= 20 * (uint64_t)GMP_MS);
 	compute_ms((void *)30);
-	gmp_block_enter();
-	usleep(200000);
-	gmp_block_leave();
+	int64_t blocked = block();
+
 	compute_ms((void *)30);
 	gmp_yield();
 	CHECK(cputime_of((struct g *)gmp_self(), &ns));
-	CHECK(ns >= 60 * (uint64_t)GMP_MS && ns < 200 * (uint64_t)GMP_MS);
-	CHECK_EQ(gmp_stats_get(&s), 0);
-	CHECK(s.cpu_ns >= 80 * (uint64_t)GMP_MS && s.cpu_ns < 250 * (uint64_t)GMP_MS);
+	CHECK_EQ(gmp_stats_get(&after), 0);
+	int64_t ran = gmp_now() - began - blocked;
+
+	CHECK(ns - own >= 60 * (uint64_t)GMP_MS);
+	expect_at_most(ns - own, ran);
+	CHECK(after.cpu_ns - before.cpu_ns >= 60 * (uint64_t)GMP_MS);
+	expect_at_most(after.cpu_ns - before.cpu_ns, ran);
 }
 
 TEST(cputime_word_accounts_each_life_of_a_g_struct)
