@@ -4,23 +4,29 @@
  *
  *   $ httpd --port 8080 --root /usr/share/doc &
  *   $ curl http://127.0.0.1:8080/bash/
+ *   $ httpsd --port 8443 --root /usr/share/doc --cert cert.pem --key key.pem &
+ *   $ curl --cacert cert.pem https://localhost:8443/bash/
  *
- * It answers GET and HEAD, over persistent connections with pipelining. http.c parses the requests;
- * this file answers them:
+ * It answers GET and HEAD, over persistent connections with pipelining. httpstream.c has the
+ * connections, http.c parses the requests, and this file answers them. httpsd is the same program
+ * with HTTPS: httptls.c in place of httpnotls.c, and libgmprt_posix.
  *
  *   1. If a request is not complete --timeout seconds after its first byte, the answer is 408. A
  *      client that starts no request within that time, or acknowledges no byte of an answer, is
  *      disconnected (server.h, struct server_writer).
  *   2. Answers are collected until there is no further request, and then sent together. A large
- *      file is sent from the page cache by sendfile, without a copy to user space.
+ *      file is sent from the page cache by sendfile, without a copy to user space; over TLS, it is
+ *      read and written.
  *   3. If a part of the path begins with a dot, the answer is 403. A client therefore reaches no
  *      hidden file and no file above the folder. Links in the folder are followed.
  *   4. If http.c refuses a request, the answer is its error and the connection is closed. For
  *      another method, a body of up to 64 KiB is discarded, and the answer is 405. GET and HEAD
  *      with a body are refused.
- *   5. At shutdown the server completes the answers that it has begun, for up to three seconds.
+ *   5. With --cert, a client that speaks HTTP without TLS gets 400, and is disconnected.
+ *   6. At shutdown the server completes the answers that it has begun, for up to three seconds.
  */
 #include "http.h"
+#include "httpstream.h"
 #include "server.h"
 
 #include <errno.h>
@@ -29,9 +35,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -39,13 +43,17 @@
 #define READ_SIZE 4096
 #define SMALL_FILE (16 << 10) /* up to this size, a file is sent with the other answers */
 #define SEND_SIZE (2 << 20)   /* bytes per sendfile */
+#define COPY_SIZE (32 << 10)  /* bytes of a file that are read and written at a time */
 #define HEAD_ROOM 512         /* for the head of an answer without further headers */
 #define FLUSH_AT (64 << 10)   /* answers are sent once they reach this many bytes */
 
 struct httpd {
 	struct server server;
 	int64_t timeout; /* ns */
+	const struct stream_kind *kind;
 	const char *root;
+	const char *cert; /* NULL: no TLS */
+	const char *key;
 	long port;
 	int signals;
 	int status; /* the exit status */
@@ -53,8 +61,7 @@ struct httpd {
 
 struct connection {
 	struct httpd *httpd;
-	int fd;
-	struct server_writer writer;
+	struct stream stream;
 	bool closing; /* the next answer is the last */
 	bool failed;  /* a send has failed */
 	struct http_message request;
@@ -66,11 +73,13 @@ struct connection {
 
 /* ------------------------------------------------------------------- Sending */
 
-static void flush(struct connection *c)
+/* `more`: a file follows at once. */
+static void flush_and(struct connection *c, bool more)
 {
 	c->failed |= c->out.failed;
 	while (!c->failed && buf_len(&c->out) > 0) {
-		ssize_t n = server_write(&c->writer, c->out.data + c->out.start, buf_len(&c->out));
+		ssize_t n = c->stream.kind->write(&c->stream, c->out.data + c->out.start,
+						  buf_len(&c->out), more);
 
 		c->failed = n <= 0;
 		if (n > 0)
@@ -79,29 +88,9 @@ static void flush(struct connection *c)
 	buf_clear(&c->out);
 }
 
-/* MSG_MORE: the kernel puts the head and the first bytes of the file into one segment. A head in
- * its own segment wakes the client without need, and lowers the rate that BBR estimates for the
- * connection: a file of 1 MB then takes 1.6 times as long. */
-static void flush_before_file(struct connection *c)
+static void flush(struct connection *c)
 {
-	struct iovec rest = { c->out.data, buf_len(&c->out) };
-	const struct msghdr message = { .msg_iov = &rest, .msg_iovlen = 1 };
-
-	c->failed |= c->out.failed;
-	while (!c->failed && rest.iov_len > 0) {
-		ssize_t n;
-
-		server_arm(&c->writer);
-		do
-			n = gmp_sendmsg(c->fd, &message, MSG_MORE | MSG_NOSIGNAL);
-		while (n == -ETIMEDOUT && server_extend(&c->writer));
-		c->failed = n <= 0;
-		if (n > 0) {
-			rest.iov_base = (char *)rest.iov_base + n;
-			rest.iov_len -= (size_t)n;
-		}
-	}
-	buf_clear(&c->out);
+	flush_and(c, false);
 }
 
 static const char *date(struct connection *c)
@@ -236,21 +225,34 @@ static bool add_small_file(struct connection *c, const char *path, size_t size)
 	return true;
 }
 
+/* The next bytes of the file, behind the head. Returns how many, or <= 0. */
+static ssize_t copy_contents(struct connection *c, int file, off_t *at, size_t n)
+{
+	char *room = buf_room(&c->out, n);
+	ssize_t got = room ? gmp_pread(file, room, n, *at) : -ENOMEM;
+
+	if (got > 0) {
+		c->out.end += (size_t)got;
+		*at += got;
+		flush(c);
+	}
+	return got;
+}
+
 /* The head has announced the size: if the file has become shorter, the connection must end. */
 static void send_contents(struct connection *c, int file, off_t size)
 {
-	off_t at = 0;
+	const struct stream_kind *kind = c->stream.kind;
+	off_t step = kind->send_file ? SEND_SIZE : COPY_SIZE, at = 0;
 
-	flush_before_file(c);
+	if (kind->send_file)
+		flush_and(c, true);
 	while (at < size && !c->failed) {
-		size_t most = size - at < SEND_SIZE ? (size_t)(size - at) : SEND_SIZE;
-		ssize_t n;
+		size_t most = (size_t)(size - at < step ? size - at : step);
+		ssize_t n = kind->send_file ? kind->send_file(&c->stream, file, &at, most)
+					    : copy_contents(c, file, &at, most);
 
-		server_arm(&c->writer);
-		do
-			n = gmp_sendfile(c->fd, file, &at, most);
-		while (n == -ETIMEDOUT && server_extend(&c->writer));
-		c->failed = n <= 0;
+		c->failed |= n <= 0;
 	}
 }
 
@@ -347,7 +349,7 @@ static void answer(struct connection *c)
 static ssize_t receive(struct connection *c)
 {
 	char *at = buf_room(&c->in, READ_SIZE);
-	ssize_t n = at ? gmp_read(c->fd, at, READ_SIZE) : -ENOMEM;
+	ssize_t n = at ? c->stream.kind->read(&c->stream, at, READ_SIZE) : -ENOMEM;
 
 	if (n > 0)
 		c->in.end += (size_t)n;
@@ -378,7 +380,7 @@ static bool next_request(struct connection *c)
 			continue;
 		flush(c);
 		if (!waited || (r->begun && !has_begun))
-			gmp_fd_set_deadline(c->fd, GMP_READ, gmp_deadline(c->httpd->timeout));
+			c->stream.kind->set_deadline(&c->stream, gmp_deadline(c->httpd->timeout));
 		waited = true;
 		has_begun = r->begun;
 		n = c->failed ? 0 : receive(c);
@@ -391,24 +393,44 @@ static bool next_request(struct connection *c)
 	}
 }
 
-static void serve(int fd, void *arg)
+static void refuse_plain_http(struct connection *c)
 {
-	struct connection *c = calloc(1, sizeof(*c));
+	static const char text[] = "400 Bad Request\nThis port speaks HTTPS only.\n";
 
-	if (!c)
-		return;
-	c->httpd = arg;
-	c->fd = fd;
-	c->writer = (struct server_writer){ .fd = fd, .patience = c->httpd->timeout };
+	c->closing = true;
+	add_head(c, 400, "text/plain", sizeof(text) - 1, "");
+	buf_add(&c->out, text, sizeof(text) - 1);
+}
+
+static void answer_requests(struct connection *c)
+{
 	while (!c->closing && !c->failed && next_request(c)) {
 		answer(c);
 		if (buf_len(&c->out) >= FLUSH_AT)
 			flush(c);
 		gmp_checkpoint();
 	}
+}
+
+static void serve(int fd, void *arg)
+{
+	struct httpd *h = arg;
+	struct connection *c = calloc(1, sizeof(*c));
+	int opened;
+
+	if (!c)
+		return;
+	c->httpd = h;
+	c->stream = (struct stream){ .kind = h->kind, .fd = fd, .timeout = h->timeout };
+	opened = c->stream.kind->open(&c->stream);
+	c->failed = opened < 0;
+	if (opened == STREAM_PLAIN)
+		refuse_plain_http(c);
+	answer_requests(c);
 	flush(c);
 	if (c->closing && !c->failed)
-		server_finish(fd);
+		c->stream.kind->finish(&c->stream);
+	c->stream.kind->close(&c->stream);
 	buf_free(&c->out);
 	buf_free(&c->in);
 	free(c);
@@ -427,6 +449,7 @@ static void app(void *arg)
 		.arg = h,
 		.name = "httpd",
 		.grace = 3 * SECOND,
+		.blocking = h->cert,
 	};
 	snprintf(addr, sizeof(addr), "127.0.0.1:%ld", h->port);
 	fd = server_listen(&h->server, "tcp", addr);
@@ -450,7 +473,9 @@ static int usage(FILE *to, int status)
 	      "  --port PORT        listen on this port (default 8080; 0 takes any free one)\n"
 	      "  --root FOLDER      give out the files in this folder (default: where it is "
 	      "started)\n"
-	      "  --timeout SECONDS  leave clients that are slower than this (default 10)\n",
+	      "  --timeout SECONDS  leave clients that are slower than this (default 10)\n"
+	      "  --cert FILE        speak HTTPS, with this certificate chain (PEM)\n"
+	      "  --key FILE         its private key (PEM)\n",
 	      to);
 	return status;
 }
@@ -461,10 +486,13 @@ int main(int argc, char **argv)
 		{ "port", required_argument, NULL, 'p' },
 		{ "root", required_argument, NULL, 'r' },
 		{ "timeout", required_argument, NULL, 't' },
+		{ "cert", required_argument, NULL, 'c' },
+		{ "key", required_argument, NULL, 'k' },
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
-	struct httpd h = { .root = ".", .port = 8080 };
+	struct httpd h = { .root = ".", .port = 8080, .kind = &plain_stream };
+	gmp_config cfg = GMP_CONFIG_INIT;
 	long timeout = 10;
 	int c, err;
 
@@ -473,12 +501,20 @@ int main(int argc, char **argv)
 		case 'p': h.port = server_parse_number(optarg, 0, 65535); break;
 		case 'r': h.root = optarg; break;
 		case 't': timeout = server_parse_number(optarg, 1, 86400); break;
+		case 'c': h.cert = optarg; break;
+		case 'k': h.key = optarg; break;
 		case 'h': return usage(stdout, 0);
 		default: return usage(stderr, 2);
 		}
 	}
-	if (optind < argc || h.port < 0 || timeout < 0)
+	if (optind < argc || h.port < 0 || timeout < 0 || !h.cert != !h.key)
 		return usage(stderr, 2);
+	if (h.cert) {
+		if (!tls_stream_init(h.cert, h.key))
+			return 1;
+		h.kind = &tls_stream;
+		cfg.flags = GMP_OWN_TLS;
+	}
 	if (chdir(h.root) != 0) {
 		fprintf(stderr, "httpd: %s: %s\n", h.root, strerror(errno));
 		return 1;
@@ -486,7 +522,7 @@ int main(int argc, char **argv)
 	h.timeout = timeout * SECOND;
 
 	h.signals = server_block_signals();
-	err = h.signals < 0 ? h.signals : gmp_run(app, &h, NULL);
+	err = h.signals < 0 ? h.signals : gmp_run(app, &h, &cfg);
 	if (err) {
 		fprintf(stderr, "httpd: cannot start: %s\n", strerror(-err));
 		return 1;

@@ -27,6 +27,7 @@
 #include "server.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,7 @@
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define MILLISECOND 1000000LL
 #define SECOND (1000 * MILLISECOND)
@@ -110,12 +112,31 @@ void server_remove_fd(struct server *s, struct server_fd *d)
 	gmp_mutex_unlock(&s->lock);
 }
 
+/* gmp forgets the fd. */
+static int make_blocking(int fd)
+{
+	int err = gmp_fd_release(fd);
+
+	if (err)
+		return err;
+	return fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK) == 0 ? 0 : -errno;
+}
+
+/* The close of libgmprt_posix also closes an fd that gmp knows. */
+static void close_connection(struct server *s, int fd)
+{
+	if (s->blocking)
+		close(fd);
+	else
+		gmp_close(fd);
+}
+
 static void drop(struct connection *c)
 {
 	struct server *s = c->server;
 
 	server_remove_fd(s, &c->client);
-	gmp_close(c->client.fd);
+	close_connection(s, c->client.fd);
 	free(c);
 	gmp_wg_done(&s->connections);
 }
@@ -132,16 +153,19 @@ static void serve_connection(void *arg)
 static int start_connection(struct server *s, int fd)
 {
 	struct connection *c = malloc(sizeof(*c));
-	int err;
+	int err = c ? 0 : -ENOMEM;
 
-	if (!c) {
-		gmp_close(fd);
-		return -ENOMEM;
+	if (!err && s->blocking)
+		err = make_blocking(fd);
+	if (err) {
+		close_connection(s, fd);
+		free(c);
+		return err;
 	}
 	c->server = s;
 	gmp_wg_add(&s->connections, 1);
 	if (!server_add_fd(s, &c->client, fd)) {
-		gmp_close(fd);
+		close_connection(s, fd);
 		free(c);
 		gmp_wg_done(&s->connections);
 		return 0;
@@ -198,8 +222,12 @@ int server_listen(struct server *s, const char *net, const char *addr)
 static void shut_connections(struct server *s, int how)
 {
 	gmp_mutex_lock(&s->lock);
-	for (struct server_fd *d = s->first; d; d = d->next)
-		gmp_shutdown(d->fd, how);
+	for (struct server_fd *d = s->first; d; d = d->next) {
+		if (s->blocking)
+			shutdown(d->fd, how);
+		else
+			gmp_shutdown(d->fd, how);
+	}
 	gmp_mutex_unlock(&s->lock);
 }
 
@@ -254,14 +282,19 @@ void server_arm(struct server_writer *w)
 	w->due = now + w->patience / 8;
 }
 
-bool server_extend(struct server_writer *w)
+bool server_progress(struct server_writer *w)
 {
 	int unacknowledged = server_unacknowledged(w->fd);
 
 	if (w->checks == 0 || unacknowledged < w->unacknowledged)
 		w->checks = 0;
 	w->unacknowledged = unacknowledged;
-	if (w->checks++ == WRITE_CHECKS)
+	return w->checks++ < WRITE_CHECKS;
+}
+
+bool server_extend(struct server_writer *w)
+{
+	if (!server_progress(w))
 		return false;
 	gmp_fd_set_deadline(w->fd, GMP_WRITE, gmp_deadline(w->patience / WRITE_CHECKS));
 	w->due = 0;

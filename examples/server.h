@@ -25,12 +25,13 @@ struct listener {
 	int fd;
 };
 
-/* All zero except the first four, which the caller sets. */
+/* All zero except the first five, which the caller sets. */
 struct server {
 	void (*serve)(int fd, void *arg); /* runs on the connection's own green thread */
 	void *arg;
 	const char *name; /* prefix of every message */
 	int64_t grace;    /* ns that connections have to finish at shutdown; may be 0 */
+	bool blocking; /* connections are blocking fds that gmp does not know: for libgmprt_posix */
 
 	struct listener listeners[SERVER_LISTENERS];
 	int listening;
@@ -104,6 +105,10 @@ void server_arm(struct server_writer *w);
 /* After a write has returned -ETIMEDOUT: set a later deadline and return true, unless the peer has
  * acknowledged no byte for `patience`. */
 bool server_extend(struct server_writer *w);
+
+/* The check of server_extend alone, for a sender that sets deadlines otherwise: call it each
+ * `patience` / 4 in which nothing could be written. Set `checks` to 0 before the write. */
+bool server_progress(struct server_writer *w);
 
 /* Write at least one byte and at most n. Returns the number, or a negative errno value. */
 ssize_t server_write(struct server_writer *w, const void *bytes, size_t n);

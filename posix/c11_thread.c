@@ -1,18 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Replaces the threads of C11: as those of POSIX, with other results; see thread.h. */
+#include "posix/c11.h"
 #include "posix/cancel.h"
 #include "posix/thread.h"
-
-static int to_thrd(int err)
-{
-	switch (err) {
-	case 0: return thrd_success;
-	case ENOMEM: return thrd_nomem;
-	case ETIMEDOUT: return thrd_timedout;
-	case EBUSY: return thrd_busy;
-	default: return thrd_error;
-	}
-}
 
 HOOK int thrd_create(thrd_t *out, thrd_start_t fn, void *arg)
 {

@@ -1,22 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Mutexes, condition variables and once of C11: those of POSIX, in the same memory, with the
  * results of <threads.h>. */
+#include "posix/c11.h"
 #include "posix/sync.h"
 
 _Static_assert(sizeof(mtx_t) == sizeof(pthread_mutex_t), "mtx_t is a mutex");
 _Static_assert(sizeof(cnd_t) == sizeof(pthread_cond_t), "cnd_t is a condition variable");
 _Static_assert(sizeof(once_flag) == sizeof(pthread_once_t), "once_flag is a pthread_once_t");
-
-static int to_thrd(int err)
-{
-	switch (err) {
-	case 0: return thrd_success;
-	case ENOMEM: return thrd_nomem;
-	case ETIMEDOUT: return thrd_timedout;
-	case EBUSY: return thrd_busy;
-	default: return thrd_error;
-	}
-}
 
 static pthread_mutex_t *mutex_of(mtx_t *m)
 {

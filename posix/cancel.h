@@ -33,4 +33,14 @@ static inline void cancel_waited(void)
 	cancel_point();
 }
 
+/* The body of a replacement that is a cancellation point and does not park: the call of libc, in a
+ * green thread as blocking code. Its file includes hook.h. */
+#define IN_BLOCKING_CODE(call)                                                                     \
+	switch (hook_how()) {                                                                      \
+	case HOOK_LIBC: return call;                                                               \
+	case HOOK_PARK: cancel_point(); /* and as the next */                                      \
+	case HOOK_BLOCK: break;                                                                    \
+	}                                                                                          \
+	return HOOK_BLOCKING(call)
+
 #endif

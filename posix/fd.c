@@ -19,15 +19,6 @@
 #include "posix/cancel.h"
 #include "posix/wait.h"
 
-/* The call of libc, in a green thread as blocking code. */
-#define IN_BLOCKING_CODE(call)                                                                     \
-	switch (hook_how()) {                                                                      \
-	case HOOK_LIBC: return call;                                                               \
-	case HOOK_PARK: cancel_point(); /* and as the next */                                      \
-	case HOOK_BLOCK: break;                                                                    \
-	}                                                                                          \
-	return HOOK_BLOCKING(call)
-
 /* --- close, dup --- */
 
 /* End the waits of replaced calls on the number, which is about to be closed. */

@@ -5,12 +5,7 @@
 fetch=$build/examples/blocking_fetch
 [ -x "$fetch" ] || { echo "blocking_fetch has not been built"; exit 77; }
 command -v nginx >/dev/null || { echo "nginx is missing"; exit 77; }
-mkdir -p "$tmp/www"
-head -c 3000000 /dev/urandom >"$tmp/www/large"
-for i in $(seq 50); do
-	head -c "$((i * 100))" /dev/zero >"$tmp/www/$i"
-done
-chmod -R a+rX "$tmp"
+make_web_files
 start_nginx "$tmp/www"
 
 url=http://127.0.0.1:$port
@@ -21,10 +16,7 @@ for i in $(seq 50); do
 done
 urls+=("http://localhost:$port/large") # a name that is looked up
 wanted+="200	3000000	http://localhost:$port/large"
-for procs in 1 2 4; do
-	got=$(GMP_PROCS=$procs timeout 60 "$fetch" "${urls[@]}") || fail "status $?"
-	check_equal "files with $procs Ps" "$wanted" "$got"
-done
+fetches "$wanted" "$fetch" "${urls[@]}"
 timeout 60 "$fetch" "$url/1" http://127.0.0.1:1/ >"$tmp/answer" 2>"$tmp/complaint"
 check_equal "status of a refused connection" 1 $?
 check_equal "the other URL" "200	100	$url/1" "$(cat "$tmp/answer")"

@@ -4,12 +4,7 @@
 
 fetch=$build/examples/fetch
 [ -x "$fetch" ] || { echo "fetch has not been built: no libcurl"; exit 77; }
-mkdir -p "$tmp/www"
-head -c 3000000 /dev/urandom >"$tmp/www/large"
-for i in $(seq 50); do
-	head -c "$((i * 100))" /dev/zero >"$tmp/www/$i"
-done
-chmod -R a+rX "$tmp"
+make_web_files
 
 if command -v nginx >/dev/null; then
 	start_nginx "$tmp/www"
@@ -28,10 +23,7 @@ for i in $(seq 50); do
 done
 urls+=("$url/large")
 wanted+=$(printf '200 %9d %s' 3000000 "$url/large")
-for procs in 1 2 4; do
-	got=$(GMP_PROCS=$procs timeout 60 "$fetch" "${urls[@]}") || fail "status $?"
-	check_equal "files with $procs Ps" "$wanted" "$got"
-done
+fetches "$wanted" "$fetch" "${urls[@]}"
 got=$(timeout 60 "$fetch" "$url/missing" | cut -c 1-3)
 check_equal "a file that is not there" 404 "$got"
 timeout 60 "$fetch" http://127.0.0.1:1/ "$url/1" >"$tmp/answer" 2>"$tmp/complaint"

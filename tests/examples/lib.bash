@@ -143,6 +143,27 @@ start_postgres() {
 	where="hostaddr=127.0.0.1 port=$port user=postgres dbname=postgres"
 }
 
+# make_web_files: $tmp/www with files of 100 to 5000 bytes, named 1 to 50, and a large one.
+make_web_files() {
+	mkdir -p "$tmp/www"
+	head -c 3000000 /dev/urandom >"$tmp/www/large"
+	for i in $(seq 50); do
+		head -c "$((i * 100))" /dev/zero >"$tmp/www/$i"
+	done
+	chmod -R a+rX "$tmp"
+}
+
+# fetches WANTED COMMAND...: the output with 1, 2 and 4 Ps.
+fetches() {
+	local wanted=$1 got
+
+	shift
+	for procs in 1 2 4; do
+		got=$(GMP_PROCS=$procs timeout 60 "$@") || fail "status $?"
+		check_equal "files with $procs Ps" "$wanted" "$got"
+	done
+}
+
 # start_nginx FOLDER: serves the files of the folder on $port.
 start_nginx() {
 	for _ in 1 2 3 4 5; do

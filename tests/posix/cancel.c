@@ -4,25 +4,9 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "posix.h"
+#include "start.h"
 
 static const struct timespec long_time = { 1000, 0 };
-
-static pthread_t start(void *(*fn)(void *), void *arg)
-{
-	pthread_t t;
-
-	CHECK_EQ(pthread_create(&t, NULL, fn, arg), 0);
-	return t;
-}
-
-static void *join(pthread_t t)
-{
-	void *value = NULL;
-
-	CHECK_EQ(pthread_join(t, &value), 0);
-	return value;
-}
 
 static int handled;
 

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "posix.h"
+#include "start.h"
 
 /* glibc 2.36 does not recognize the case: on green threads only. */
 #define GREEN_TEST(name)                                                                           \
@@ -30,22 +30,6 @@ static void *wait_for_permit(void *sem)
 {
 	CHECK_EQ(gmp_sem_acquire(sem), 0);
 	return sem;
-}
-
-static pthread_t start(void *(*fn)(void *), void *arg)
-{
-	pthread_t t;
-
-	CHECK_EQ(pthread_create(&t, NULL, fn, arg), 0);
-	return t;
-}
-
-static void *join(pthread_t t)
-{
-	void *value = NULL;
-
-	CHECK_EQ(pthread_join(t, &value), 0);
-	return value;
 }
 
 static struct timespec after_ms(clockid_t clock, long ms)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "posix.h"
+#include "start.h"
 
 static gmp_sem permit;
 
@@ -15,14 +15,6 @@ static void *wait_for_permit(void *arg)
 {
 	CHECK_EQ(gmp_sem_acquire(&permit), 0);
 	return arg;
-}
-
-static pthread_t start(void *(*fn)(void *), void *arg)
-{
-	pthread_t t;
-
-	CHECK_EQ(pthread_create(&t, NULL, fn, arg), 0);
-	return t;
 }
 
 /* A thread that waits until end_waiting. */

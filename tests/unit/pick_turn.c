@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests the turns of the second lane, and which share of the time its Gs get: PICK-4 of src/pick.h.
+ *
+ * floors 0..3
+ * wrap: netpoll_poll
+ */
+#define _GNU_SOURCE 1
+#include "pick_util.h"
+
+/* --- a turn: PICK-4 --- */
+
+/* n Gs have yielded, and a turn of `owed` has been announced. */
+static void begin_turn_of(int64_t owed, int n)
+{
+	begin();
+	yield_range(0, n);
+	pp.turns.owed = owed - SWITCH / 4 - INTERVAL / 4;
+	check_after(61, INTERVAL);
+	CHECK_EQ(pp.turns.owed, owed - SWITCH / 4);
+	CHECK(turn_begun());
+	run_first(1); /* the G that runs between the check and the turn */
+}
+
+static void begin_turn(int64_t owed)
+{
+	begin_turn_of(owed, 50);
+}
+
+static void step_of_turn(int i)
+{
+	struct g *gp = take_turn(&pp);
+
+	CHECK_EQ(index_of(gp), i);
+	CHECK(turn_begun());
+	pp.count.switches++;
+	runq_yield(&pp, gp);
+}
+
+TEST(turn_lasts_until_owed_time_is_used)
+{
+	int64_t owed = 30 * SWITCH + SWITCH / 2;
+
+	begin_turn(owed);
+	uint64_t since = pp.due_since = ticks() - 10;
+	uint32_t from = pp.due_from = 5;
+
+	put_range(100, 103);
+	for (int i = 0; i < 31; i++)
+		step_of_turn(i);
+	uint64_t now = ticks();
+
+	CHECK(take_turn(&pp) == NULL);
+	CHECK(!turn_begun());
+	/* the last run was too long, and a quarter of the turn is owed again */
+	CHECK_EQ(pp.turns.owed, owed - 31 * SWITCH / 4 * 3);
+	CHECK_EQ(runq_yielded(&pp), 50);
+	CHECK_EQ(runq_first(&pp), 3);
+	/* the turn is no part of the interval, nor of the time that timers earn */
+	CHECK_EQ(pp.turns.since, now);
+	CHECK_EQ(pp.turns.from, pp.count.switches);
+	expect_due_after(GLOBAL_INTERVAL);
+	CHECK_EQ(pp.due_since, since + 31 * SWITCH);
+	CHECK_EQ(pp.due_from, from + 31);
+	check_after(0, INTERVAL);
+	CHECK_EQ(pp.turns.owed, owed - 31 * SWITCH / 4 * 3 + INTERVAL / 4);
+	gq_fini();
+}
+
+TEST(turn_ends_at_its_exact_end)
+{
+	begin_turn(30 * SWITCH);
+	for (int i = 0; i < 30; i++)
+		step_of_turn(i);
+	CHECK(take_turn(&pp) == NULL);
+	CHECK_EQ(pp.turns.owed, 30 * SWITCH / 4);
+	gq_fini();
+}
+
+TEST(turn_ends_when_second_lane_is_empty)
+{
+	begin_turn_of(30 * SWITCH, 3);
+	for (int i = 0; i < 3; i++) {
+		CHECK_EQ(index_of(take_turn(&pp)), i);
+		pp.count.switches++; /* it parks or ends */
+	}
+	CHECK(take_turn(&pp) == NULL);
+	CHECK(!turn_begun());
+	CHECK_EQ(pp.turns.owed, 30 * SWITCH - 3 * SWITCH / 4 * 3);
+	check_after(61, INTERVAL);
+	CHECK_EQ(pp.turns.owed, 0);
+	gq_fini();
+}
+
+TEST(turn_includes_gs_in_global_queue)
+{
+	begin_turn_of(30 * SWITCH, 3);
+	gq_range(3, 5, gq_put_yielded);
+	int first = index_of(take_turn(&pp));
+
+	CHECK_EQ(first, 3); /* no round has begun: those of the ring go behind them */
+	for (int i = 1; i < 5; i++) {
+		pp.count.switches++;
+		CHECK(take_turn(&pp) != NULL);
+	}
+	CHECK(take_turn(&pp) == NULL);
+	gq_fini();
+}
+
+/* A G that spawns and yields must wait for the Gs that it has spawned. */
+TEST(turn_begins_after_gs_that_are_in_the_first_ring)
+{
+	begin();
+	yield_range(0, 3);
+	put_range(10, 13);
+	pp.turns.owed = TURN_OWED;
+	check_after(61, INTERVAL);
+	CHECK(!turn_begun());
+	put_range(20, 23); /* later: a turn does not wait for these */
+	for (int i = 10; i < 13; i++) {
+		check_after(1, SWITCH);
+		CHECK(!turn_begun());
+		CHECK_EQ(index_of(runq_get(&pp)), i);
+	}
+	check_after(1, SWITCH);
+	CHECK(turn_begun());
+	gq_fini();
+}
+
+/* runnext is no part of the ring. */
+TEST(turn_begins_after_g_in_runnext)
+{
+	begin();
+	yield_range(0, 3);
+	runnext_swap(&pp, &greens[10]);
+	pp.turns.owed = TURN_OWED;
+	check_after(61, INTERVAL);
+	CHECK(!turn_begun());
+	pp.count.switches++; /* a G of the global queue or of a timer */
+	CHECK(check_is_due(&pp));
+	check_after(0, SWITCH);
+	CHECK(!turn_begun());
+	CHECK_EQ(index_of(local_work(&pp)), 10);
+	runnext_swap(&pp, &greens[11]); /* later: a turn does not wait for it */
+	check_after(1, SWITCH);
+	CHECK(turn_begun());
+	gq_fini();
+}
+
+TEST(turn_begins_after_g_that_was_moved_from_runnext)
+{
+	begin();
+	yield_range(0, 3);
+	put_range(10, 11);
+	runnext_swap(&pp, &greens[11]);
+	pp.turns.owed = TURN_OWED;
+	check_after(61, INTERVAL);
+	CHECK_EQ(index_of(runq_get(&pp)), 10);
+	runq_put(&pp, runnext_swap(&pp, &greens[12])); /* as a wakeup does */
+	check_after(1, SWITCH);
+	CHECK(!turn_begun());
+	CHECK_EQ(index_of(runq_get(&pp)), 11);
+	check_after(1, SWITCH);
+	CHECK(turn_begun());
+	gq_fini();
+}
+
+TEST(turn_runs_each_g_once)
+{
+	begin_turn_of(30 * SWITCH, 3);
+	for (int i = 0; i < 3; i++)
+		step_of_turn(i);
+	CHECK(take_turn(&pp) == NULL);
+	CHECK(!turn_begun());
+	CHECK_EQ(runq_yielded(&pp), 3);
+	gq_fini();
+}
+
+TEST(turn_with_long_last_run_leaves_bounded_debt)
+{
+	begin_turn(30 * SWITCH);
+	step_of_turn(0);
+	run_first(10000); /* G 1 runs for 100 ms */
+	CHECK(take_turn(&pp) == NULL);
+	CHECK_EQ(pp.turns.owed, -5 * SLICE_TICKS);
+	check_after(1, SWITCH);
+	CHECK_EQ(pp.turns.owed, -5 * SLICE_TICKS + SWITCH / 4);
+	CHECK(!turn_begun());
+	gq_fini();
+}
+
+TEST(turn_runs_one_g_although_nothing_is_owed)
+{
+	begin_turn(30 * SWITCH);
+	pp.turns.owed = -SWITCH / 4 - 10; /* by a check for pinned Gs */
+	step_of_turn(0);
+	CHECK(take_turn(&pp) == NULL);
+	CHECK_EQ(pp.turns.owed, -10 - SWITCH / 4 * 3);
+	gq_fini();
+}
+
+TEST(check_during_turn_does_not_begin_it_again)
+{
+	begin_turn(30 * SWITCH);
+	step_of_turn(0);
+	uint64_t began = pp.turns.began, end = pp.turns.end;
+
+	pp.turns.owed = SLICE_TICKS; /* enough for another one */
+	check_after(1, SWITCH);
+	CHECK(turn_begun());
+	CHECK_EQ(pp.turns.began, began);
+	CHECK(take_turn(&pp) != NULL);
+	CHECK_EQ(pp.turns.began, began);
+	CHECK_EQ(pp.turns.end, end);
+	gq_fini();
+}
+
+TEST(turn_does_not_change_pace)
+{
+	begin();
+	yield_range(0, 3);
+	check_after(10, CHECK_TICKS + 10); /* 100 us each */
+	CHECK_EQ(pp.turns.every, 9);
+	CHECK(turn_begun());
+	run_first(1);
+	CHECK(take_turn(&pp) != NULL);
+	CHECK_EQ(pp.turns.every, 9);
+	gq_fini();
+}
+
+TEST(turn_with_timers_in_it_moves_their_times_no_further_than_now)
+{
+	begin_turn(30 * SWITCH);
+	step_of_turn(0);
+	pp.due_since = ticks(); /* own_work, for pinned Gs */
+	pp.due_from = (uint32_t)pp.count.switches;
+	pp.count.switches += 50;
+	CHECK(take_turn(&pp) == NULL);
+	CHECK_EQ(pp.due_since, ticks());
+	CHECK_EQ(pp.due_from, pp.count.switches);
+	gq_fini();
+}
+
+/*
+ * The order of schedule_g0 and own_work, with a first ring that is empty in some of 8 steps, and
+ * whose Gs run for `length` switches.
+ */
+static double share_of_second_lane(int empty, unsigned length, int *longest)
+{
+	enum { STEPS = 100000 };
+	uint64_t theirs = 0, all = 0;
+	int row = 0;
+
+	begin();
+	*longest = 0;
+	yield_range(0, 300); /* a turn runs each once */
+	for (int i = 0; i < STEPS; i++) {
+		struct g *gp = turn_begun() ? take_turn(&pp) : NULL;
+
+		if (!gp && check_is_due(&pp))
+			CHECK(check_global(&pp) == NULL);
+		if (gp)
+			*longest = max_of(++row, *longest);
+		else
+			row = 0;
+		if (!gp && i % 8 < empty)
+			gp = runq_get_yielded(&pp);
+		unsigned runs = gp ? 1 : length;
+
+		pp.count.switches += runs;
+		all += runs;
+		if (gp) {
+			runq_yield(&pp, gp);
+			theirs++;
+		}
+	}
+	gq_fini();
+	memset(&pp, 0, sizeof(pp));
+	return (double)theirs / (double)all;
+}
+
+TEST(second_lane_gets_a_quarter_beside_busy_first_ring)
+{
+	int longest;
+
+	for (int empty = 0; empty < 2; empty++) {
+		double share = share_of_second_lane(empty, 1, &longest);
+
+		CHECK(share > 0.24 && share < 0.26);
+		CHECK(longest > 10);
+		CHECK(longest <= SLICE_TICKS / SWITCH);
+	}
+	/* more than a quarter of the steps: it needs no turns */
+	CHECK_EQ((int)(share_of_second_lane(4, 1, &longest) * 1000), 500);
+	CHECK_EQ(longest, 0);
+}
+
+TEST(second_lane_gets_a_quarter_beside_slow_first_ring)
+{
+	for (unsigned length = 10; length <= 200; length += 10) { /* 0.1 to 2 ms */
+		int longest;
+		double share = share_of_second_lane(0, length, &longest);
+
+		CHECK(share > 0.24 && share < 0.26);
+		CHECK(longest <= SLICE_TICKS / SWITCH);
+	}
+}
