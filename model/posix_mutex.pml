@@ -28,7 +28,7 @@
  * mutex).
  *
  * Models:
- *   posix/parked.c: parked_acquire parked_wake_first parked_unwait put_into wake_posted
+ *   posix/parked.c: parked_acquire parked_wake_some parked_unwait put_into wake_posted
  *   posix/parked.h: parked_wake
  *   ORD: parked posted
  *

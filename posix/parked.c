@@ -55,29 +55,19 @@ int parked_acquire(const void *key, parked_try try, void *object, int busy, unsi
 	return result;
 }
 
-noinline bool parked_wake_first(const void *key)
+noinline unsigned parked_wake_some(const void *key, unsigned most)
 {
 	int saved = errno;
-	struct glist out = { 0 };
-	struct bucket *b = lot_lock(key);
-	bool any = lot_wake_first(b, key, 0, &out);
-
-	lot_unlock(b);
-	ready_list(&out);
-	errno = saved;
-	return any;
-}
-
-noinline void parked_wake_all(const void *key)
-{
-	int saved = errno;
+	unsigned n = 0;
 	struct glist out = { 0 };
 	struct bucket *b = lot_lock(key);
 
-	lot_wake_all(b, key, &out);
+	while (n < most && lot_wake_first(b, key, 0, &out))
+		n++;
 	lot_unlock(b);
 	ready_list(&out);
 	errno = saved;
+	return n;
 }
 
 noinline void parked_wake_from(const void *key)

@@ -33,6 +33,9 @@
  *             have spurious wakeups).  The offsets of the keys differ from those of gmp's own
  *             objects, whose waiters own what they are woken with.
  *
+ * A futex is such an object, except that its word is the program's (futex.c).  The steps are the
+ * same, but a woken waiter returns and does not try again.
+ *
  * Fairness: an unlock frees the object, and any thread may take it before the woken waiter runs.
  * Green threads park in FIFO order; a waiter that was woken and does not get the object parks in
  * front, so after LATER-2 the order may be the reverse.  libc's queue of external threads and this
@@ -66,6 +69,7 @@
 #ifndef GMP_POSIX_PARKED_H
 #define GMP_POSIX_PARKED_H
 
+#include <limits.h>
 #include <sys/single_threaded.h>
 
 #include "parkinglot.h"
@@ -81,6 +85,13 @@ _Static_assert(_Alignof(pthread_mutex_t) == 8 && _Alignof(pthread_cond_t) == 8 &
 static inline const void *parked_key(const void *object, unsigned offset)
 {
 	return (const char *)object + offset;
+}
+
+/* The key of a futex word.  An offset would give two neighbouring words the keys of other objects;
+ * no object has an address in this range. */
+static inline const void *futex_key(const uint32_t *word)
+{
+	return (const void *)~(uintptr_t)word;
 }
 
 extern uint32_t gmp__parked[LOT_BUCKETS]; /* (a) PARKED-2 */
@@ -114,9 +125,20 @@ static inline bool is_unsafe(void)
 void parked_wake_later(const void *key);
 /* Steps 4 and 5, by sysmon if the caller is_unsafe. */
 void parked_wake_from(const void *key);
-/* Steps 4 and 5.  Returns false if no waiter was claimed.  Leaves errno as it was. */
-bool parked_wake_first(const void *key);
-void parked_wake_all(const void *key);
+/* Steps 4 and 5 for the first `most` waiters.  Returns how many were claimed.  Leaves errno as it
+ * was. */
+unsigned parked_wake_some(const void *key, unsigned most);
+
+/* Returns false if no waiter was claimed. */
+static inline bool parked_wake_first(const void *key)
+{
+	return parked_wake_some(key, 1);
+}
+
+static inline void parked_wake_all(const void *key)
+{
+	parked_wake_some(key, UINT_MAX);
+}
 
 /* Steps 2 to 5, after libc's function.  While a run has green threads the process has several OS
  * threads. */

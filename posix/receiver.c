@@ -509,14 +509,16 @@ void gmp__handler_wait_end(void)
 
 /* --- the signal thread --- */
 
-/* Waits that are no cancellation points, and continue after a handler. */
-static bool continues(const struct g *gp)
+/* Waits that are no cancellation points, and that a handler ends.  All but those for a futex
+ * continue after it. */
+static bool is_cut_by_handlers(const struct g *gp)
 {
 	switch (ld_rlx(&gp->reason)) {
 	case WAIT_PTHREAD_MUTEX:
 	case WAIT_PTHREAD_RWLOCK:
 	case WAIT_PTHREAD_BARRIER:
-	case WAIT_PTHREAD_ONCE: return true;
+	case WAIT_PTHREAD_ONCE:
+	case WAIT_FUTEX: return true;
 	default: return false;
 	}
 }
@@ -526,7 +528,7 @@ bool receiver_cut_wait(struct g *gp)
 {
 	if (waiter_hold(&gp->w) != WAITER_ARMED)
 		return false;
-	bool cut = !gp->uncancellable || continues(gp);
+	bool cut = !gp->uncancellable || is_cut_by_handlers(gp);
 
 	st_rel(&gp->w.state, cut ? CLAIMED_WITH(-EINTR) : WAITER_ARMED); /* ORD(waiter.claim) */
 	return cut;

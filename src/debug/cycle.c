@@ -102,7 +102,8 @@ static bool any_may_end(unsigned reason)
 	case WAIT_PTHREAD_COND:
 	case WAIT_PTHREAD_RWLOCK:
 	case WAIT_PTHREAD_BARRIER:
-	case WAIT_PTHREAD_SEM: return true;
+	case WAIT_PTHREAD_SEM:
+	case WAIT_FUTEX: return true;
 	default: return false;
 	}
 }

@@ -43,11 +43,13 @@ static bool is_lock(enum waitreason why)
 }
 
 /* Return the object of a wait.  libgmprt_posix adds up to 7 to an address (posix/parked.h), except
- * of a pthread_once_t. */
+ * of a pthread_once_t; the key of a futex is the complement of its address. */
 static uintptr_t object_of(enum waitreason why, const void *key)
 {
 	if (is_lock(why))
 		return (uintptr_t)wait_key_mutex(key);
+	if (why == WAIT_FUTEX)
+		return ~(uintptr_t)key;
 	if (why >= WAIT_PTHREAD_MUTEX && why != WAIT_PTHREAD_ONCE)
 		return (uintptr_t)key & ~(uintptr_t)7;
 	return (uintptr_t)key;

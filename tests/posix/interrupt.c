@@ -4,11 +4,13 @@
  * the handler runs on main.  The timer repeats, so a signal before a wait does no harm.
  */
 #define _GNU_SOURCE
+#include <linux/futex.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 
 #include "fds.h"
@@ -126,6 +128,20 @@ static int do_sem_clockwait(void)
 	return sem_clockwait(&sem, CLOCK_MONOTONIC, &t);
 }
 
+static uint32_t word;
+
+static int do_futex(void)
+{
+	return (int)syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+}
+
+static int do_futex_timed(void)
+{
+	struct timespec t = { .tv_sec = 100 };
+
+	return (int)syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &t, NULL, 0);
+}
+
 /* flags: of the handler. */
 static void expect_eintr(int (*call)(void), int flags)
 {
@@ -183,6 +199,13 @@ POSIX_TEST(sem_timedwait_handler_is_eintr)
 		expect_eintr(do_sem_timedwait, flags);
 		expect_eintr(do_sem_clockwait, flags);
 	}
+}
+
+POSIX_TEST(futex_wait_handler_is_eintr)
+{
+	expect_eintr(do_futex, 0);
+	for (int flags = 0; flags <= SA_RESTART; flags += SA_RESTART)
+		expect_eintr(do_futex_timed, flags);
 }
 
 /* --- waits that continue; another thread ends them after some handlers --- */
@@ -314,6 +337,19 @@ static void wait_sem(void)
 	CHECK_EQ(sem_wait(&sem), 0);
 }
 
+static void *wake_word(void *arg)
+{
+	let_handlers_run();
+	while (syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0) != 1)
+		sched_yield();
+	return arg;
+}
+
+static void wait_futex(void)
+{
+	CHECK_EQ(do_futex(), 0);
+}
+
 static void *write_one(void *arg)
 {
 	let_handlers_run();
@@ -403,4 +439,9 @@ POSIX_TEST(sem_wait_restarts)
 POSIX_TEST(read_restarts)
 {
 	expect_continues(write_one, wait_read, SA_RESTART);
+}
+
+POSIX_TEST(futex_wait_restarts)
+{
+	expect_continues(wake_word, wait_futex, SA_RESTART);
 }

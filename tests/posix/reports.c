@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests what a dump says of green threads that wait for objects of libc. */
 #define _GNU_SOURCE
+#include <linux/futex.h>
 #include <semaphore.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 #include "threads.h"
 
@@ -13,6 +15,7 @@ static struct {
 	pthread_barrier_t b;
 	pthread_once_t once[2];
 	sem_t s;
+	uint32_t word;
 	int go;
 } o = { .m = PTHREAD_MUTEX_INITIALIZER,
 	.free = PTHREAD_MUTEX_INITIALIZER,
@@ -53,6 +56,13 @@ static void take_it(void *arg)
 {
 	(void)arg;
 	CHECK_EQ(sem_wait(&o.s), 0);
+}
+
+static void futex_it(void *arg)
+{
+	(void)arg;
+	while (!__atomic_load_n(&o.word, __ATOMIC_ACQUIRE))
+		syscall(SYS_futex, &o.word, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
 }
 
 static void init_it(void)
@@ -99,6 +109,7 @@ static void report_all(void)
 		{ "pthread barrier", &o.b, meet_it },
 		{ "POSIX semaphore", &o.s, take_it },
 		{ "pthread once", &o.once[1], once_it },
+		{ "futex", &o.word, futex_it },
 	};
 	enum { N = sizeof(wait) / sizeof(wait[0]) };
 	struct thread t[N], first;
@@ -121,6 +132,8 @@ static void report_all(void)
 	CHECK_EQ(pthread_mutex_unlock(&o.free), 0);
 	CHECK_EQ(sem_post(&o.s), 0);
 	meet_it(NULL);
+	__atomic_store_n(&o.word, 1, __ATOMIC_RELEASE);
+	CHECK_EQ(syscall(SYS_futex, &o.word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0), 1);
 	for (int i = 0; i < N; i++)
 		thread_end(&t[i]);
 	thread_end(&first);

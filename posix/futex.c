@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Futexes: calls of syscall(SYS_futex, ...), by which programs and languages make their own locks.
+ *
+ * A private FUTEX_WAIT of a green thread with own thread-locals parks (parked.h): the word takes
+ * the place of libc's object, and the compare of the kernel is the try.  All other waiters sleep in
+ * the kernel: OS threads, blocking code, and waits on shared words, which another process may wake.
+ * The operations that wake are replaced for all threads.
+ *
+ *   operation                         parked green threads             the kernel
+ *   FUTEX_WAKE, FUTEX_WAKE_BITSET     the first n                      then n minus those
+ *   FUTEX_REQUEUE and _CMP_REQUEUE    all that would be woken or       first
+ *                                     moved: spurious wakeups
+ *   FUTEX_WAKE_OP                     of both words, whatever the      first
+ *                                     compare says: spurious wakeups
+ *
+ * Invariants
+ *   FUTEX-1  No lost wakeup: PARKED-1, with the program's own store to the word before step 1 of
+ *            the waker.  For the operations that go to the kernel first, that is the kernel's
+ *            compare or store.
+ *   FUTEX-2  A wake counts each waiter once, and ends at most n waits, except from a signal
+ *            handler: sysmon wakes all (LATER-2), and they are not counted.
+ *   FUTEX-3  A wait that was claimed returns 0, also if its deadline has passed.
+ *   FUTEX-4  Private and shared operations on a word do not meet, as in the kernel.
+ *
+ * Green threads are woken before OS threads.  The kernel wakes waiters of one priority in FIFO
+ * order, but futex(2) promises no order.
+ *
+ * A wait with a bitset other than all bits, and the operations for priority inheritance, are
+ * blocking code.  Calls that a program makes without libc's syscall() are not seen: a wait by them
+ * blocks its OS thread, and a wake by them wakes no parked green thread.
+ */
+#include <linux/futex.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
+
+#include "mode/chaos.h"
+#include "posix/parked.h"
+
+#ifndef FUTEX_LOCK_PI2
+#define FUTEX_LOCK_PI2 13 /* Linux 5.14 */
+#endif
+
+struct futex_call {
+	uint32_t *word;
+	int op;
+	uint32_t val;
+	const struct timespec *timeout; /* or val2, of the operations that wake */
+	uint32_t *word2;
+	uint32_t val3;
+};
+
+static long in_kernel(const struct futex_call *c)
+{
+	return LIBC(syscall)(SYS_futex, c->word, c->op, c->val, c->timeout, c->word2, c->val3);
+}
+
+/* --- waits --- */
+
+/* Returns false if the kernel calls it EINVAL. */
+static bool is_valid_timeout(const struct timespec *t)
+{
+	return !t || (t->tv_sec >= 0 && has_valid_ns(t));
+}
+
+/* Whether a green thread parks.  If the kernel would return an error at once, it is asked. */
+static bool parks(const struct futex_call *c)
+{
+	int command = c->op & FUTEX_CMD_MASK;
+
+	if (!(c->op & FUTEX_PRIVATE_FLAG) || (uintptr_t)c->word % sizeof(uint32_t) ||
+	    !is_valid_timeout(c->timeout))
+		return false;
+	return command == FUTEX_WAIT ||
+	       (command == FUTEX_WAIT_BITSET && c->val3 == FUTEX_BITSET_MATCH_ANY);
+}
+
+static int64_t deadline_after(const struct timespec *t)
+{
+	int64_t ns;
+
+	if (__builtin_mul_overflow((int64_t)t->tv_sec, INT64_C(1000000000), &ns) ||
+	    __builtin_add_overflow(ns, t->tv_nsec, &ns))
+		return NEVER;
+	return gmp_deadline(ns);
+}
+
+/* The timeout of FUTEX_WAIT is relative, that of FUTEX_WAIT_BITSET absolute. */
+static int64_t deadline_of(const struct futex_call *c)
+{
+	int64_t deadline = NEVER;
+
+	if (!c->timeout)
+		return NEVER;
+	if ((c->op & FUTEX_CMD_MASK) == FUTEX_WAIT)
+		return deadline_after(c->timeout);
+	parked_deadline(c->op & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC, c->timeout,
+			&deadline);
+	return deadline;
+}
+
+/* Steps 1 to 6 of parked.h.  Returns a negative errno value; -EAGAIN: the word is not val. */
+static int wait_once(const uint32_t *word, uint32_t val, int64_t deadline)
+{
+	const void *key = futex_key(word);
+
+	add_seq(parked_at(key), 1); /* ORD(parked): before the try */
+	fence_after_rmw_seq();      /* ORD(parked) */
+	struct bucket *b = lot_lock(key);
+
+	if (ld_rlx(word) != val) {
+		lot_unlock(b);
+		parked_woken(key);
+		return -EAGAIN;
+	}
+	struct sudog *sg = &getm()->curg->sudog;
+
+	lot_enqueue(b, key, sg, false);
+	int err = lot_wait(b, sg, WAIT_FUTEX | UNCANCELLABLE, parked_unwait, deadline);
+
+	if (!err)
+		parked_woken(key);
+	return err;
+}
+
+static long wait_parked(const struct futex_call *c)
+{
+	int saved = errno, err;
+
+	chaos_point();
+	if (ld_rlx(c->word) != c->val)
+		return hook_return(-EAGAIN);
+	int64_t deadline = deadline_of(c);
+
+	do {
+		handler_wait_begin();
+		err = wait_once(c->word, c->val, deadline);
+		handler_wait_end();
+	} while (err == -EINTR && !c->timeout && handler_restarts());
+	errno = saved;
+	return hook_return(err);
+}
+
+static long futex_wait(const struct futex_call *c)
+{
+	enum hook_how how = hook_how();
+
+	if (how == HOOK_LIBC)
+		return in_kernel(c);
+	if (how == HOOK_PARK && parks(c))
+		return wait_parked(c);
+	return HOOK_BLOCKING(in_kernel(c));
+}
+
+/* --- wakeups --- */
+
+/* Steps 2 to 5 of the waker in parked.h, for the first n waiters.  Returns how many were woken. */
+static unsigned wake_parked(const struct futex_call *c, const uint32_t *word, unsigned n)
+{
+	const void *key = futex_key(word);
+
+	if (!(c->op & FUTEX_PRIVATE_FLAG))
+		return 0;
+	fence_seq(); /* ORD(parked): after the change of the word */
+	if (likely(!ld_rlx(parked_at(key))))
+		return 0;
+	if (!is_unsafe())
+		return parked_wake_some(key, n);
+	parked_wake_later(key);
+	return 0;
+}
+
+/* The kernel wakes one if n is not positive. */
+static long futex_wake(struct futex_call c)
+{
+	int saved = errno, n = max_of((int)c.val, 1);
+
+	if ((c.op & FUTEX_CMD_MASK) == FUTEX_WAKE_BITSET && !c.val3)
+		return in_kernel(&c);
+	unsigned woken = wake_parked(&c, c.word, (unsigned)n);
+
+	if (woken == (unsigned)n)
+		return n;
+	c.val = (unsigned)n - woken;
+	long more = in_kernel(&c);
+
+	if (more >= 0 || !woken)
+		return woken + more;
+	errno = saved;
+	return woken;
+}
+
+/* n: how many waiters, at most, the kernel wakes or moves by each of both numbers. */
+static unsigned sum_of(uint32_t n, uintptr_t n2)
+{
+	return (unsigned)min_of((uint64_t)n + (uint32_t)n2, (uint64_t)INT_MAX);
+}
+
+static long futex_requeue(const struct futex_call *c)
+{
+	long done = in_kernel(c);
+
+	if (done < 0)
+		return done;
+	return done + wake_parked(c, c->word, sum_of(c->val, (uintptr_t)c->timeout));
+}
+
+static long futex_wake_op(const struct futex_call *c)
+{
+	long done = in_kernel(c);
+
+	if (done < 0)
+		return done;
+	done += wake_parked(c, c->word, c->val);
+	return done + wake_parked(c, c->word2, (uint32_t)(uintptr_t)c->timeout);
+}
+
+static long futex(const struct futex_call *c)
+{
+	switch (c->op & FUTEX_CMD_MASK) {
+	case FUTEX_WAIT:
+	case FUTEX_WAIT_BITSET:
+	case FUTEX_LOCK_PI:
+	case FUTEX_LOCK_PI2:
+	case FUTEX_WAIT_REQUEUE_PI: return futex_wait(c);
+	case FUTEX_WAKE:
+	case FUTEX_WAKE_BITSET: return futex_wake(*c);
+	case FUTEX_REQUEUE:
+	case FUTEX_CMP_REQUEUE: return futex_requeue(c);
+	case FUTEX_WAKE_OP: return futex_wake_op(c);
+	default: return in_kernel(c);
+	}
+}
+
+/* Arguments that the caller has not given are read, too, as libc's own function does. */
+HOOK long syscall(long number, ...)
+{
+	va_list list;
+	long a[6];
+
+	va_start(list, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(list, long);
+	va_end(list);
+	if (likely(number != SYS_futex))
+		return LIBC(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+	return futex(&(struct futex_call){
+		.word = (uint32_t *)a[0],
+		.op = (int)a[1],
+		.val = (uint32_t)a[2],
+		.timeout = (const struct timespec *)a[3],
+		.word2 = (uint32_t *)a[4],
+		.val3 = (uint32_t)a[5],
+	});
+}
