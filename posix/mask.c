@@ -204,7 +204,10 @@ uint64_t mask_swap(const sigset_t *set)
 	note_use();
 	struct receiver *r = receiver_for(mask_of(set));
 
-	if (r && receiver_set_mask(r, mask_of(set)))
+	if (!r)
+		return before;
+	st_rlx(&r->swapped, true);
+	if (receiver_set_mask(r, mask_of(set)))
 		receiver_tell();
 	return before;
 }
@@ -217,6 +220,7 @@ void mask_swap_back(const sigset_t *set, uint64_t before)
 		return;
 	bool tell = receiver_set_mask(r, before);
 
+	st_rlx(&r->swapped, false);
 	mask_apply();
 	if (tell)
 		receiver_tell();

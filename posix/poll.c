@@ -330,13 +330,28 @@ HOOK int pselect(int n, fd_set *in, fd_set *out, fd_set *except, const struct ti
 
 /* --- epoll --- */
 
-static int epoll_blocking(int fd, struct epoll_event *events, int n, int64_t deadline)
+static int ms_until(int64_t deadline)
 {
 	if (deadline == GMP_FOREVER)
-		return IO_BLOCKING(LIBC(epoll_wait)(fd, events, n, -1));
-	int64_t ms = (left_of(deadline) + GMP_MS - 1) / GMP_MS;
+		return -1;
+	return (int)min_of((left_of(deadline) + GMP_MS - 1) / GMP_MS, (int64_t)INT32_MAX);
+}
 
-	return IO_BLOCKING(LIBC(epoll_wait)(fd, events, n, (int)(ms < INT32_MAX ? ms : INT32_MAX)));
+/* If another OS thread takes the signal that the kernel woke this one for, poll(2) continues, and
+ * epoll_wait(2) returns EINTR.  It is repeated until a handler has run here: the other OS thread
+ * belongs to the runtime, and has forwarded the signal (receiver.c). */
+static int epoll_blocking(int fd, struct epoll_event *events, int n, int64_t deadline,
+			  const sigset_t *mask)
+{
+	struct signal_state *s = gmp__signal_state();
+	int got;
+
+	s->ran = false;
+	do
+		got = IO_SYS(
+			MASKED(mask, LIBC(epoll_pwait)(fd, events, n, ms_until(deadline), mask)));
+	while (got == -EINTR && !s->ran);
+	return got;
 }
 
 /* The result, or -errno. */
@@ -354,18 +369,19 @@ static int epoll_waiting(int fd, struct epoll_event *events, int n, int64_t dead
 		if (err == -ECANCELED || err == -EINTR || err == -EBADF)
 			return err;
 		if (err)
-			return epoll_blocking(fd, events, n, deadline);
+			return epoll_blocking(fd, events, n, deadline, NULL);
 	}
 }
 
-static int park_epoll(int fd, struct epoll_event *events, int n, int timeout)
+static int park_epoll(int fd, struct epoll_event *events, int n, int timeout, const sigset_t *mask)
 {
+	int64_t deadline = timeout < 0 ? GMP_FOREVER : gmp_deadline(timeout * GMP_MS);
 	int saved = errno;
 
 	cancel_point();
 	gmp_checkpoint();
-	return finish(epoll_waiting(fd, events, n,
-				    timeout < 0 ? GMP_FOREVER : gmp_deadline(timeout * GMP_MS)),
+	return finish(mask ? epoll_blocking(fd, events, n, deadline, mask)
+			   : epoll_waiting(fd, events, n, deadline),
 		      saved);
 }
 
@@ -376,7 +392,7 @@ HOOK int epoll_wait(int fd, struct epoll_event *events, int n, int timeout)
 	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(epoll_wait)(fd, events, n, timeout));
 	case HOOK_PARK: break;
 	}
-	return park_epoll(fd, events, n, timeout);
+	return park_epoll(fd, events, n, timeout, NULL);
 }
 
 HOOK int epoll_pwait(int fd, struct epoll_event *events, int n, int timeout, const sigset_t *mask)
@@ -386,9 +402,5 @@ HOOK int epoll_pwait(int fd, struct epoll_event *events, int n, int timeout, con
 	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(epoll_pwait)(fd, events, n, timeout, mask));
 	case HOOK_PARK: break;
 	}
-	if (mask) {
-		cancel_point();
-		return MASKED(mask, LIBC(epoll_pwait)(fd, events, n, timeout, mask));
-	}
-	return park_epoll(fd, events, n, timeout);
+	return park_epoll(fd, events, n, timeout, mask);
 }

@@ -54,6 +54,10 @@
  *               pending at most in the kernel: a bit of `forwarded` is set until the thread takes
  *               it.  Otherwise a fast timer fills the kernel's queue, and signals lose their
  *               siginfo.
+ *   RECEIVER-9  In a call with a mask (ppoll, sigsuspend ...), the kernel's mask of the receiver is
+ *               exchanged later than the receiver's (`swapped` is set before that, and cleared
+ *               after the receiver has its former mask again).  Step 4 waits without bound until
+ *               the OS thread admits the signal: the handler must end that call.
  *
  * SIG_FORWARD is a signal of libc (SIGCANCEL), which is sent to the signal thread by nothing else,
  * and which is blocked there.  The kernel forbids other si_codes than negative ones between
@@ -569,7 +573,7 @@ static enum delivery send_to_running(const struct receiver *r, int signo, const 
 	if (!m_of_running(r->gp, &tid, &since, &ran_from))
 		return LATER;
 	if (!receiver_thread_admits(tid, signo))
-		return AGAIN;
+		return ld_rlx(&r->swapped) ? LATER : AGAIN;
 	return receiver_send_to_sig(tid, signo, info) == 0 ? DONE : AGAIN;
 }
 

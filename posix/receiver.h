@@ -14,6 +14,7 @@ struct receiver {
 	uint64_t mask;  /* (a) written by gp, under the lock */
 	uint32_t busy;  /* (a) written by gp: RECEIVER-3 */
 	bool waits;     /* under the lock, written by gp: in a wait that a handler ends */
+	bool swapped;   /* (a) written by gp: RECEIVER-9 */
 	bool exact;     /* (o) its OS thread must get the mask after each wait */
 	int signo;      /* under the lock: the signal that gp must handle; 0: none */
 	siginfo_t info; /* under the lock */
