@@ -38,6 +38,8 @@
  *           blocks these: the signal thread moves them to the OS thread.  T writes expected, then
  *           reads killed.  After the call T moves what is left back, with expected 0.
  *
+ * kill of the own process is replaced for main only, to which the kernel would give the signal.
+ *
  * pause and sigsuspend park such a thread until a handler has run.
  *
  * If T is in a wait of a gmp_ function, or its OS thread blocks the signal, the handler runs on the
@@ -354,4 +356,39 @@ void kill_wait_ended(void)
 
 	if (t)
 		st_rlx(&t->stage, (uint32_t)STAGE_NONE);
+}
+
+/* --- kill --- */
+
+static bool has_handler(int signo)
+{
+	struct sigaction now;
+
+	return sigaction(signo, NULL, &now) == 0 && now.sa_handler != SIG_DFL &&
+	       now.sa_handler != SIG_IGN;
+}
+
+static bool is_own(pid_t pid, int signo)
+{
+	return signo > 0 && signo < _NSIG && pid == getpid() && hook_how() == HOOK_PARK &&
+	       receiver_is_mine(signo) && has_handler(signo);
+}
+
+/* A signal of main to its own process is handled before the call returns.  Sent to the process, an
+ * OS thread that runs nothing might have it first. */
+HOOK int kill(pid_t pid, int signo)
+{
+	int saved = errno;
+	bool own = is_own(pid, signo);
+
+	errno = saved;
+	if (!own)
+		return LIBC(kill)(pid, signo);
+	siginfo_t info = { .si_signo = signo, .si_code = SI_USER };
+	sigset_t only = mask_set(mask_bit(signo));
+
+	info.si_pid = pid;
+	info.si_uid = getuid();
+	LIBC(pthread_sigmask)(SIG_UNBLOCK, &only, NULL);
+	return receiver_send_for_thread(os_thread_id(), signo, &info);
 }

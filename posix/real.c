@@ -53,19 +53,40 @@ static void *look_up(void *libc, const char *name, const char *version)
 	return dlsym(libc, name);
 }
 
-noinline void gmp__real_resolve(void)
+/* Returns NULL, or the first name that is not found. */
+static const char *resolve_in(void *libc)
 {
-	/* by its name: the library may come before or after libc in the search order */
-	void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
-
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
 		void *to = libc ? look_up(libc, calls[i].name, calls[i].version) : NULL;
 
 		if (!to)
-			gmp__fatal("libgmprt_posix: libc has no %s", calls[i].name);
+			return calls[i].name;
 		__atomic_store_n(calls[i].at, to, __ATOMIC_RELAXED);
 	}
+	return NULL;
+}
+
+/* libc by its name: the library may come before or after libc in the search order. */
+static void resolve_by_name(void)
+{
+	void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+	const char *missing = resolve_in(libc);
+
+	if (missing)
+		gmp__fatal("libgmprt_posix: libc has no %s", missing);
 	dlclose(libc);
+}
+
+/*
+ * Before resolve_first: the caller may be the malloc of the program or of jemalloc, which locks a
+ * mutex.  dlopen would call that malloc again; dlsym does not, if it finds the name.  A caller that
+ * has entered a replacement finds this library before libc, so RTLD_NEXT is libc, or another
+ * library that replaces the function: until resolve_first.
+ */
+noinline void gmp__real_resolve(void)
+{
+	if (resolve_in(RTLD_NEXT))
+		resolve_by_name();
 }
 
 /* If libgmprt comes first, its runtime serves the program, and the replacements know of none of its
@@ -83,6 +104,6 @@ static void warn_of_order(void)
 
 __attribute__((constructor(101))) static void resolve_first(void)
 {
-	gmp__real_resolve();
+	resolve_by_name();
 	warn_of_order();
 }

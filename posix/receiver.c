@@ -230,6 +230,11 @@ static bool admits(const struct receiver *r, int signo)
 	return is_present(r) && !(ld_rlx(&r->mask) & mask_bit(signo));
 }
 
+bool receiver_is_mine(int signo)
+{
+	return receiver_self() == &rec.main && admits(&rec.main, signo);
+}
+
 static void update_admitted_locked(void)
 {
 	uint64_t admitted = ~ld_rlx(&rec.main.mask);

@@ -66,6 +66,8 @@ int receiver_send_sig(int signo, const siginfo_t *info);
 int receiver_send_to_sig(int tid, int signo, const siginfo_t *info);
 /* For a new signal: that OS thread calls the program's handler itself. */
 int receiver_send_for_thread(int tid, int signo, siginfo_t *info);
+/* The caller is the main receiver, and admits the signal: one for the process is its own. */
+bool receiver_is_mine(int signo);
 /* Before receiver_unpack_sig: was the signal sent by receiver_send_for_thread? */
 bool receiver_is_for_thread_sig(const siginfo_t *info);
 /* Undo the packing of a siginfo that one of them has sent, and set si_errno to the epoch of the

@@ -78,7 +78,7 @@ static int send_signal(int tid, int sig, const union sigval *value)
 	else if (value)
 		err = syscall(SYS_rt_sigqueueinfo, pid, sig, &info);
 	else
-		err = kill(pid, sig);
+		err = LIBC(kill)(pid, sig);
 	err = err ? errno : 0;
 	errno = before;
 	return (int)err;

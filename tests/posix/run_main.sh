@@ -37,6 +37,7 @@ for procs in 1 2 4; do
 	same exit_thread
 	same main_exits
 	same none
+	program=$build/tests/posix_allocator same
 	[ ! -x "$unwind" ] || program=$unwind same
 	[ "$("$run" "$whole" count | head -n 1)" = few ]
 	[ "$("$whole" count | head -n 1)" = many ]
