@@ -252,7 +252,8 @@ bool tls_stream_init(const char *cert, const char *key)
 		return complain("OpenSSL");
 	if (SSL_CTX_use_certificate_chain_file(context, cert) != 1)
 		return complain(cert);
-	if (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1)
+	if (SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1 ||
+	    SSL_CTX_check_private_key(context) != 1)
 		return complain(key); /* also if it is not the key of the certificate */
 	SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION);
 	SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_RELEASE_BUFFERS);

@@ -21,7 +21,7 @@ check_equal "status without a key" 2 $?
 "$httpsd" --cert "$tmp/none" --key "$tmp/key.pem" 2>"$tmp/err"
 check_equal "status without a certificate" 1 $?
 grep -q "^httpd: $tmp/none: " "$tmp/err" || fail "$(cat "$tmp/err")"
-openssl genrsa -out "$tmp/other.pem" 2048 2>"$tmp/log"
+openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:prime256v1 -out "$tmp/other.pem"
 "$httpsd" --cert "$tmp/cert.pem" --key "$tmp/other.pem" 2>"$tmp/err"
 check_equal "status with another key" 1 $?
 grep -q "^httpd: $tmp/other.pem: key values mismatch" "$tmp/err" || fail "$(cat "$tmp/err")"

@@ -186,7 +186,8 @@ END
 
 # make_certificate: for localhost, $tmp/cert.pem with its key $tmp/key.pem.
 make_certificate() {
-	openssl req -x509 -newkey rsa:2048 -nodes -keyout "$tmp/key.pem" -out "$tmp/cert.pem" \
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes \
+		-keyout "$tmp/key.pem" -out "$tmp/cert.pem" \
 		-days 1 -subj /CN=localhost -addext 'subjectAltName=DNS:localhost' 2>"$tmp/log" ||
 		fail "$(cat "$tmp/log")"
 }
