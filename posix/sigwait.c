@@ -7,28 +7,66 @@
  * that call, or keeps it pending.  pause and sigsuspend end when a handler has run on the calling
  * thread: receiver.c sends the signal to the OS thread that is in blocking code for its receiver.
  * The kernel exchanges the mask and sleeps in one step, so no signal is missed in between.
+ *
+ * These calls fail with EINTR after a handler of the caller only, but the kernel ends them too if
+ * another OS thread takes the signal, and sends it again (receiver.c), or after a handler of the
+ * runtime.  So each call is repeated until a handler of the program has run on this thread.
  */
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/os.h"
 #include "netpoll.h"
 #include "posix/cancel.h"
 #include "posix/hook.h"
 #include "posix/kill.h"
 #include "posix/receiver.h"
 
+static struct timespec left_of(int64_t deadline)
+{
+	int64_t left = deadline - gmp_now();
+
+	left = left > 0 ? left : 0;
+	return (struct timespec){ left / GMP_S, left % GMP_S };
+}
+
+static int64_t deadline_of(const struct timespec *timeout)
+{
+	if (!timeout || timeout->tv_sec < 0 || timeout->tv_sec >= INT32_MAX)
+		return GMP_FOREVER;
+	return gmp_deadline(timeout->tv_sec * GMP_S + timeout->tv_nsec);
+}
+
+/* In blocking code: sigtimedwait, which only a handler of the program ends with EINTR. */
+static int take(const sigset_t *set, siginfo_t *got, const struct timespec *timeout)
+{
+	struct signal_state *s = gmp__signal_state();
+	int64_t deadline = deadline_of(timeout);
+	struct timespec left;
+	int signo;
+
+	s->ran = false;
+	while ((signo = LIBC(sigtimedwait)(set, got, timeout)) < 0 && errno == EINTR && !s->ran) {
+		if (deadline == GMP_FOREVER)
+			continue;
+		left = left_of(deadline);
+		timeout = &left;
+	}
+	return signo;
+}
+
 /* sigtimedwait in blocking code. */
 static int wait_kernel(const sigset_t *set, siginfo_t *info, const struct timespec *timeout)
 {
 	if (!kill_expect(set))
-		return LIBC(sigtimedwait)(set, info, timeout);
+		return take(set, info, timeout);
 	int signo = kill_take(mask_of(set), info);
 
 	if (signo)
 		info->si_code = SI_USER; /* as libc does */
 	else
-		signo = LIBC(sigtimedwait)(set, info, timeout);
+		signo = take(set, info, timeout);
 	int err = errno;
 
 	kill_unexpect(set);
@@ -121,6 +159,26 @@ static int suspend_parked(const sigset_t *mask)
 	return (int)hook_return(err == -ECANCELED ? err : -EINTR);
 }
 
+/* In blocking code: until a handler of the program has run.  set: the mask meanwhile; NULL: that of
+ * the OS thread.  Other signals than those of the set stay blocked between two calls of libc. */
+static int suspend(const sigset_t *set)
+{
+	struct signal_state *s = gmp__signal_state();
+	uint64_t before = os_signals_block();
+	sigset_t own = mask_set(before);
+	int result;
+
+	s->ran = false;
+	do
+		result = LIBC(sigsuspend)(set ? set : &own);
+	while (!s->ran);
+	int err = errno;
+
+	os_signals_restore(before);
+	errno = err;
+	return result;
+}
+
 HOOK int pause(void)
 {
 	enum hook_how how = hook_how();
@@ -131,7 +189,7 @@ HOOK int pause(void)
 		return suspend_parked(NULL);
 	if (how == HOOK_PARK)
 		cancel_point();
-	return HOOK_BLOCKING(LIBC(pause)());
+	return HOOK_BLOCKING(suspend(NULL));
 }
 
 HOOK int sigsuspend(const sigset_t *set)
@@ -146,7 +204,7 @@ HOOK int sigsuspend(const sigset_t *set)
 		cancel_point();
 	return HOOK_BLOCKING(({
 		uint64_t before = mask_swap(set);
-		int result = LIBC(sigsuspend)(set), err = errno;
+		int result = suspend(set), err = errno;
 
 		mask_swap_back(set, before);
 		errno = err;

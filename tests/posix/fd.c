@@ -63,10 +63,13 @@ static void close_app(void *by_dup2)
 	unix_pair(t);
 	CHECK_EQ(gmp_spawn(&g, read_closed, NULL, NULL), 0);
 	until_waiting(1);
-	if (by_dup2)
+	CHECK_EQ(write(t[1], "x", 1), 1); /* the waiter must not read it by the same number */
+	if (by_dup2) {
 		CHECK_EQ(dup2(t[0], waited[0]), waited[0]);
-	else
+	} else {
 		CHECK_EQ(close(waited[0]), 0);
+		CHECK_EQ(dup(t[0]), waited[0]);
+	}
 	CHECK_EQ(gmp_join(g), 0);
 }
 
@@ -144,15 +147,19 @@ static void read_known(void *arg)
 static void known_app(void *arg)
 {
 	gmp_g *g;
+	int t[2];
 	char c;
 
 	(void)arg;
 	unix_pair(waited);
+	unix_pair(t);
+	CHECK_EQ(write(t[1], "x", 1), 1);
 	CHECK_EQ(gmp_fd_adopt(waited[0]), waited[0]);
 	CHECK_ERRNO(read(waited[0], &c, 1), EAGAIN); /* it is non-blocking */
 	CHECK_EQ(gmp_spawn(&g, read_known, NULL, NULL), 0);
 	until_waiting(1);
 	CHECK_EQ(close(waited[0]), 0);
+	CHECK_EQ(dup(t[0]), waited[0]);
 	CHECK_EQ(gmp_join(g), 0);
 	CHECK_EQ(gmp_read(waited[0], &c, 1), -EBADF);
 	CHECK_EQ(gmp_fd_adopt(waited[1]), waited[1]);

@@ -52,15 +52,6 @@ UNUSED static int tcp_listener(struct sockaddr_in *a, int backlog)
 	return l;
 }
 
-/* GMP_DEBUG=chaos ends system calls that sleep with EINTR: no test of blocking code. */
-UNUSED static void skip_under_chaos(void)
-{
-	const char *debug = getenv("GMP_DEBUG");
-
-	if (debug && strstr(debug, "chaos"))
-		check_skip("chaos interrupts blocking code");
-}
-
 /* A connection; after EINTR it is being established. */
 UNUSED static int tcp_connect(const struct sockaddr_in *a)
 {

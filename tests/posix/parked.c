@@ -27,7 +27,7 @@ static void one_p(gmp_fn fn)
 	static void name##_app_(void *arg);                                                        \
 	TEST(name)                                                                                 \
 	{                                                                                          \
-		skip_in_chaos(); /* it yields anywhere */                                          \
+		skip_under_chaos(); /* it yields anywhere */                                       \
 		one_p(name##_app_);                                                                \
 	}                                                                                          \
 	static void name##_app_(__attribute__((unused)) void *arg)
@@ -137,7 +137,8 @@ static void lock_in_order(void *id)
 	CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
 }
 
-/* A woken waiter that loses the mutex to a running thread parks in front of the others. */
+/* A woken waiter that loses the mutex to a running thread parks in front of the others.  Three
+ * rounds would hide a rotation of the queue. */
 ONE_P(parked_waiter_that_loses_keeps_its_place)
 {
 	struct thread t[3];
@@ -148,7 +149,7 @@ ONE_P(parked_waiter_that_loses_keeps_its_place)
 	CHECK_EQ(pthread_mutex_lock(&mutex), 0);
 	for (int i = 0; i < 3; i++)
 		start_parked(&t[i], lock_in_order, &id[i]);
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 2; i++) {
 		CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
 		CHECK_EQ(pthread_mutex_lock(&mutex), 0); /* the woken waiter has not run */
 		until_waiting(3);

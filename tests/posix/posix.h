@@ -16,6 +16,8 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "check.h"
 #include "rt.h"
@@ -23,6 +25,15 @@
 __attribute__((unused)) static bool on_green(void)
 {
 	return gmp_self() != NULL;
+}
+
+/* GMP_DEBUG=chaos ends system calls that sleep with EINTR: no test of blocking code. */
+__attribute__((unused)) static void skip_under_chaos(void)
+{
+	const char *debug = getenv("GMP_DEBUG");
+
+	if (debug && strstr(debug, "chaos"))
+		check_skip("chaos interrupts blocking code");
 }
 
 struct posix_case {

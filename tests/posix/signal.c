@@ -153,6 +153,7 @@ static void sleeps(int signo)
 
 POSIX_TEST(sigaction_handler_may_sleep)
 {
+	skip_under_chaos();
 	handle(SIGUSR1, sleeps, 0);
 	slept = 0;
 	CHECK_EQ(raise(SIGUSR1), 0);
@@ -291,6 +292,7 @@ POSIX_TEST(waitpid_handler_is_eintr)
 {
 	pid_t pid = sleeping_child();
 
+	skip_under_chaos();
 	handle(SIGALRM, count, 0);
 	alarm_in(20);
 	errno = 0;

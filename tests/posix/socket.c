@@ -181,6 +181,7 @@ POSIX_TEST(accept_shares_a_listener)
 	struct peer p[SHARERS + 1];
 	int l = tcp_listener(&a, 128);
 
+	skip_under_chaos();
 	for (int i = 0; i < SHARERS; i++)
 		peer_start(&p[i], accept_many, &l);
 	peer_start(&p[SHARERS], connect_many, &a);
@@ -407,6 +408,7 @@ POSIX_TEST(sendfile_full_socket_is_eagain)
 {
 	int fd = text_file("x");
 
+	skip_under_chaos();
 	for (int i = 0; i < SENDERS; i++) {
 		off_t at = 0;
 		int s[2];
@@ -460,6 +462,7 @@ static void wake_sendfile(int i)
 
 TEST(sendfile_parks_the_green_thread)
 {
+	skip_under_chaos();
 	file = text_file("x");
 	for (int i = 0; i < PARKED; i++) {
 		unix_pair(pairs[i]);

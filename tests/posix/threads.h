@@ -114,15 +114,6 @@ __attribute__((unused)) static bool time_is_past(clockid_t clock, const struct t
 	return now.tv_sec > t->tv_sec || (now.tv_sec == t->tv_sec && now.tv_nsec >= t->tv_nsec);
 }
 
-/* In chaos mode sysmon's signals end blocking code with EINTR. */
-__attribute__((unused)) static void skip_in_chaos(void)
-{
-	const char *debug = getenv("GMP_DEBUG");
-
-	if (debug && strstr(debug, "chaos"))
-		check_skip("chaos interrupts blocking code");
-}
-
 /* fn as a green thread with own thread-locals, on so many Ps. */
 __attribute__((unused)) static void thread_run(int procs, void (*fn)(void))
 {

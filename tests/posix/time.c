@@ -285,5 +285,6 @@ static void yields_without_own_tls(void *arg)
 
 TEST(sleeps_without_own_tls_block)
 {
+	skip_under_chaos();
 	CHECK_EQ(gmp_run(yields_without_own_tls, NULL, NULL), 0);
 }

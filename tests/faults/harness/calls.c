@@ -134,10 +134,14 @@ static struct {
 static atomic_int threads;
 static void *const gone = (void *)1;
 
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+
+/* libgmprt_posix replaces sched_yield; the caller may hold a lock of the runtime. */
 static void held_lock(void)
 {
 	while (atomic_flag_test_and_set(&held.lock))
-		sched_yield();
+		__real_syscall(SYS_sched_yield);
 }
 
 static void held_unlock(void)
@@ -478,9 +482,6 @@ ssize_t __wrap_write(int fd, const void *buf, size_t n)
 {
 	return may_fail(fd) && due(F_write) ? -1 : __real_write(fd, buf, n);
 }
-
-long __real_syscall(long number, ...);
-long __wrap_syscall(long number, ...);
 
 /* Returns the PART of calls.def for this system call, or NCALLS if it cannot fail. */
 static enum call part_of(long number, long a, long b)

@@ -1,0 +1,45 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# The conformance tests on green threads under GMP_DEBUG=chaos (src/mode/chaos.h), with one seed the
+# cases on two Ps only.  Cases of blocking code skip themselves: chaos ends it with EINTR.
+#
+#   chaos.sh BUILD [SEEDS]      (default 1)
+set -u
+build=$1
+seeds=${2:-1}
+limit=60 # seconds of a case
+pattern='/[124]p$'
+[ "$seeds" -gt 1 ] || pattern='/2p$'
+logs=$(mktemp -d) || exit 1
+trap 'rm -rf "$logs"' EXIT
+
+# A failed case may leave children, which keep the output open.
+run_case() {
+	local log=$1/$BASHPID pid status
+	GMP_DEBUG=chaos GMP_SEED=$4 CHECK_SCALE=20 setsid timeout -k 5 "$limit" "$2" "$3" \
+		</dev/null >"$log" 2>&1 &
+	pid=$!
+	wait $pid
+	status=$?
+	[ $status = 0 ] || [ $status = 77 ] || {
+		kill -9 -- -$pid
+		echo "GMP_DEBUG=chaos GMP_SEED=$4 $2 $3: status $status"
+		tail -c 5000 "$log"
+		exit 1
+	} >"$log.failed" 2>&1
+	rm -f "$log" "$log.failed"
+}
+export -f run_case
+export limit
+
+for seed in $(seq "$seeds"); do
+	for source in "$(dirname "$0")"/*.c; do
+		program=$build/tests/posix_$(basename "$source" .c)
+		for name in $("$program" --list | grep "$pattern"); do
+			echo "$logs $program $name $seed"
+		done
+	done
+done | xargs -P 2 -L 1 bash -c 'run_case "$@"' case
+cat "$logs"/*.failed 2>/dev/null
+[ -z "$(ls "$logs")" ]
