@@ -42,6 +42,7 @@
 enum { IOV_MOST = 1024 };
 
 uint8_t gmp__posix_hints[KINDS];
+uint8_t gmp__posix_closes[KINDS];
 
 static enum kind find_kind(int fd)
 {

@@ -18,7 +18,7 @@
  *   HINT_DRAINED  the last read returned less than it asked for
  *
  * and, for all,
- *   HINT_WAITED   a call has waited for it
+ *   HINT_WAITED   a call has found it not ready (IOWAIT-6)
  */
 enum kind { KIND_UNKNOWN, KIND_SOCKET, KIND_STREAM_SOCKET, KIND_STREAM, KIND_FILE };
 enum { HINT_KIND = 7, HINT_CALM = 8, HINT_DRAINED = 16, HINT_WAITED = 32 };
@@ -26,7 +26,8 @@ enum { HINT_KIND = 7, HINT_CALM = 8, HINT_DRAINED = 16, HINT_WAITED = 32 };
 /* KINDS: numbers with a hint; others are always KIND_UNKNOWN. */
 enum { KINDS = 1 << 16 };
 
-extern uint8_t gmp__posix_hints[KINDS]; /* (a) by fd */
+extern uint8_t gmp__posix_hints[KINDS];  /* (a) by fd */
+extern uint8_t gmp__posix_closes[KINDS]; /* (a) by fd: how often the number was closed */
 
 static inline unsigned hint_of(int fd)
 {
@@ -43,8 +44,11 @@ static inline void kind_set(int fd, enum kind kind)
 {
 	unsigned keep = kind == KIND_UNKNOWN ? 0 : hint_of(fd) & HINT_WAITED;
 
-	if ((unsigned)fd < KINDS)
-		st_rlx(&gmp__posix_hints[fd], (uint8_t)(kind | keep));
+	if ((unsigned)fd >= KINDS)
+		return;
+	st_rlx(&gmp__posix_hints[fd], (uint8_t)(kind | keep));
+	if (kind == KIND_UNKNOWN)
+		add_rlx(&gmp__posix_closes[fd], 1);
 }
 
 /* If two threads change bits at the same time, a change may be lost: they are hints. */

@@ -34,9 +34,11 @@
  *             later, once, since the hint is dropped.  An fd whose waits are longer is checked in
  *             each wait: a wait that expires costs two parks, two attempts and the check.
  *   IOWAIT-6  Before the first wait for a number since it was closed (no HINT_WAITED), the call
- *             lets other green threads run and attempts again.  A connection for one request often
- *             has its answer by then, and needs no registration: EPOLL_CTL_ADD, EPOLL_CTL_DEL and
- *             two checks, some 2.5 us.  Otherwise the second attempt costs 0.3 us, once.
+ *             lets other green threads run and attempts again, unless the fd is non-blocking.  If
+ *             it was closed meanwhile (gmp__posix_closes), the call is EBADF, as a wait is.  A
+ *             connection for one request often has its answer by then, and needs no registration:
+ *             EPOLL_CTL_ADD, EPOLL_CTL_DEL and two checks, some 2.5 us.  Otherwise the second
+ *             attempt costs 0.3 us, once.
  *
  * An fd that gmp knows (gmp_fd_adopt) has another registration: its waits are those of gmp_poll.
  *
@@ -257,15 +259,18 @@ static int wait_unchecked(struct io_wait *w)
 	return err;
 }
 
-/* IOWAIT-6.  Returns true if the call attempts again. */
-static bool yield_first(struct io_wait *w)
+/* IOWAIT-6.  Returns 0 to attempt again; -EBADF: closed meanwhile; -EAGAIN: it does not apply. */
+static int yield_first(const struct io_wait *w)
 {
-	if (likely(w->waits || w->yielded || hint_of(w->fd) & HINT_WAITED))
-		return false;
-	w->yielded = true;
+	if (likely(w->waits || hint_of(w->fd) & HINT_WAITED) || (unsigned)w->fd >= KINDS)
+		return -EAGAIN;
+	uint8_t closes = ld_rlx(&gmp__posix_closes[w->fd]);
+
 	hint_set(w->fd, HINT_WAITED, true);
+	if (!(hint_of(w->fd) & HINT_WAITED) || io_nonblocking(w->fd))
+		return -EAGAIN;
 	gmp_yield();
-	return true;
+	return ld_rlx(&gmp__posix_closes[w->fd]) == closes ? 0 : -EBADF;
 }
 
 int io_not_ready(struct io_wait *w)
@@ -274,8 +279,9 @@ int io_not_ready(struct io_wait *w)
 
 	if (w->flags & MSG_DONTWAIT)
 		return -EAGAIN;
-	if (yield_first(w))
-		return 0;
+	err = yield_first(w);
+	if (err != -EAGAIN)
+		return err;
 	if (w->events == POLLIN && !w->checked && hint_of(w->fd) & HINT_CALM) {
 		err = wait_unchecked(w);
 	} else {

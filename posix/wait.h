@@ -20,7 +20,6 @@ struct io_wait {
 	int flags;
 	/* set by io_not_ready */
 	int waits;        /* how many times the call has waited */
-	bool yielded;     /* IOWAIT-6 */
 	bool checked;     /* O_NONBLOCK and the timeout are known */
 	bool has_timeout; /* the socket has one */
 	int64_t deadline; /* valid if checked */

@@ -587,6 +587,8 @@ void tlsblock_own(struct tlsblock *b, char *stack, size_t bytes)
 	tlsblock_prepare(b, stack, bytes);
 	write_int(tp, lay->tid, (int)syscall(SYS_set_tid_address, tls_at(tp, lay->tid)));
 	syscall(SYS_set_robust_list, tp + lay->robust, ROBUST_BYTES);
+	if (lay->cache) /* TLSBLOCK-6: otherwise the next load would lose it */
+		write_word(tp, lay->cache, *(void **)tls_at(arch_tp(), lay->cache));
 }
 
 /* --- probe --- */

@@ -226,6 +226,7 @@ void owntls_forget(void)
 		tlsblock_forked();
 	gmp__own_blocks = NULL;
 	own.used = false;
+	own.made = 0;
 	own.free = NULL;
 	memset(&own.lock, 0, sizeof(own.lock));
 	pthread_mutex_init(&own.begin, NULL);

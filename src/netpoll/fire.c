@@ -43,12 +43,17 @@ void multi_event(struct polldesc *pd, unsigned events, struct glist *out)
 	}
 }
 
-void multi_forgotten(struct polldesc *pd, bool closed, struct glist *out)
+void multi_close(struct polldesc *pd, bool closed, struct glist *out)
 {
-	lock(&pd->lock, LR_POLLDESC);
 	for (struct multi_entry *e = pd->entries; e; e = e->next) {
 		e->closed = closed;
 		multi_fire_entry(e->of, 0, out);
 	}
+}
+
+void multi_forgotten(struct polldesc *pd, bool closed, struct glist *out)
+{
+	lock(&pd->lock, LR_POLLDESC);
+	multi_close(pd, closed, out);
 	unlock(&pd->lock, LR_POLLDESC);
 }

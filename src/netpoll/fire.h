@@ -32,6 +32,8 @@ struct multi_entry {
 void multi_fire(struct polldesc *pd, int result, struct glist *out);
 /* Fire the entries that wait for one of the sides (a mask of enum poll_events). */
 void multi_event(struct polldesc *pd, unsigned events, struct glist *out);
+/* Fire all entries; closed: they find the number closed. */
+void multi_close(struct polldesc *pd, bool closed, struct glist *out);
 /* The record is free: entries that were linked meanwhile poll again, or find the number closed. */
 void multi_forgotten(struct polldesc *pd, bool closed, struct glist *out);
 

@@ -229,10 +229,11 @@ int netpoll_arm(struct polldesc *pd, short events, struct glist *out)
 
 void netpoll_close_polled(struct polldesc *pd, struct glist *out)
 {
-	multi_forgotten(pd, true, out);
 	lock(&pd->lock, LR_POLLDESC);
+	multi_close(pd, true, out);
 	if (pd->polled) {
-		gmp__poller.del(pd->fd);
+		if (gmp__poller.del(pd->fd))
+			pd->orphaned = true;
 		pd->polled = false;
 	}
 	unlock(&pd->lock, LR_POLLDESC);

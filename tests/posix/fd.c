@@ -54,7 +54,9 @@ static void until_waiting(unsigned n)
 	} while (s.greens_waiting < n);
 }
 
-static void close_app(void *by_dup2)
+static const char by_dup2[] = "dup2", early[] = "early";
+
+static void close_app(void *how)
 {
 	gmp_g *g;
 	int t[2];
@@ -62,9 +64,12 @@ static void close_app(void *by_dup2)
 	unix_pair(waited);
 	unix_pair(t);
 	CHECK_EQ(gmp_spawn(&g, read_closed, NULL, NULL), 0);
-	until_waiting(1);
+	if (how == early)
+		gmp_yield(); /* it has tried once, and yields (IOWAIT-6) */
+	else
+		until_waiting(1);
 	CHECK_EQ(write(t[1], "x", 1), 1); /* the waiter must not read it by the same number */
-	if (by_dup2) {
+	if (how == by_dup2) {
 		CHECK_EQ(dup2(t[0], waited[0]), waited[0]);
 	} else {
 		CHECK_EQ(close(waited[0]), 0);
@@ -73,13 +78,13 @@ static void close_app(void *by_dup2)
 	CHECK_EQ(gmp_join(g), 0);
 }
 
-static void run_close(void *by_dup2)
+static void run_close(const char *how)
 {
 	gmp_config cfg = GMP_CONFIG_INIT;
 
 	cfg.procs = 1;
 	cfg.flags = GMP_OWN_TLS;
-	int err = gmp_run(close_app, by_dup2, &cfg);
+	int err = gmp_run(close_app, (void *)(uintptr_t)how, &cfg);
 
 	if (err == -ENOTSUP)
 		check_skip("no own thread-locals on this machine");
@@ -93,7 +98,12 @@ TEST(close_ends_waits_with_ebadf)
 
 TEST(dup2_ends_waits_with_ebadf)
 {
-	run_close("dup2");
+	run_close(by_dup2);
+}
+
+TEST(close_before_the_first_wait_is_ebadf)
+{
+	run_close(early);
 }
 
 static void read_byte(void *arg)
