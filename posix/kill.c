@@ -34,7 +34,7 @@
  *   KILL-4  A signal that is pending for T already is not queued again, also a real-time one.
  *   KILL-5  Lifetime: only a thread in the table, under its lock, is used (THREAD-2).  If the
  *           pthread_t is another thread's by now, its killed does not have the signal.
- * *   KILL-6  While T is in sigwait and the like, `expected` has their signals, and its OS thread
+ *   KILL-6  While T is in sigwait and the like, `expected` has their signals, and its OS thread
  *           blocks these: the signal thread moves them to the OS thread.  T writes expected, then
  *           reads killed.  After the call T moves what is left back, with expected 0.
  *
@@ -108,6 +108,15 @@ bool kill_is_note(const siginfo_t *info)
 	return info->si_code == RECEIVER_CODE_NOTE;
 }
 
+bool kill_resend(const siginfo_t *info)
+{
+	bool note = kill_is_note(info);
+
+	if (note) /* it was sent to an OS thread, by the number itself */
+		receiver_send_note(0, info->si_signo, (pthread_t)info->si_value.sival_ptr);
+	return note;
+}
+
 /* --- the signal thread --- */
 
 /* AGAIN: at most TRIES times.  LATER: without bound. */
@@ -159,21 +168,24 @@ static enum delivery deliver_once(pthread_t to, int signo)
 {
 	enum delivery done = DONE;
 	struct g *woken = NULL;
+	bool handling = false;
 	int tid = 0;
 
 	sched_heavy_fence(); /* ORD(cancel): KILL-1, KILL-2 */
 	threads_lock();
 	struct thread *t = thread_find(to);
 
-	if (t && t->state != THREAD_ENDED)
+	if (t && t->state != THREAD_ENDED) {
 		done = find_locked(t, signo, &tid, &woken);
+		handling = ld_rlx(&t->handling);
+	}
 	threads_unlock();
 	if (woken)
 		ready(&woken->w);
 	if (!tid)
 		return done;
 	if (!receiver_thread_admits(tid, signo))
-		return AGAIN;
+		return handling ? LATER : AGAIN; /* the kernel blocks it in the handler */
 	return receiver_send_note(tid, signo, to) == 0 ? DONE : AGAIN;
 }
 
@@ -232,7 +244,16 @@ bool kill_take_sig(int signo, siginfo_t *info, const struct g *interrupted)
 	if (ld_rlx(&t->mask) & mask_bit(signo) || !take(t, signo))
 		return false;
 	make_info(info, signo);
+	st_rlx(&t->handling, ld_rlx(&t->handling) + 1);
 	return true;
+}
+
+void kill_handled_sig(const struct g *interrupted)
+{
+	struct thread *t = record_of(interrupted);
+
+	if (t && ld_rlx(&t->handling))
+		st_rlx(&t->handling, ld_rlx(&t->handling) - 1);
 }
 
 /* --- the thread --- */
@@ -319,6 +340,8 @@ void kill_unexpect(const sigset_t *set)
 			or_rlx(&t->killed, mask_bit(info.si_signo));
 			continue;
 		}
+		if (kill_resend(&info))
+			continue;
 		receiver_unpack_sig(&info);
 		if (receiver_send_sig(info.si_signo, &info) == 0)
 			break; /* it is pending for the process: do not take it again */
@@ -332,8 +355,10 @@ void kill_wait_begin(void)
 {
 	struct thread *t = self_record();
 
-	if (t)
-		st_rlx(&t->stage, (uint32_t)STAGE_WAITS);
+	if (!t)
+		return;
+	st_rlx(&t->handling, 0u);
+	st_rlx(&t->stage, (uint32_t)STAGE_WAITS);
 }
 
 void kill_wait_ending(void)

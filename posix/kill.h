@@ -16,6 +16,11 @@ bool kill_reaches_caller(void);
 
 /* The note that kill_send has sent to the signal thread, which brings the signal to the thread. */
 bool kill_is_note(const siginfo_t *info);
+/* After the handler that kill_take_sig was called for. */
+void kill_handled_sig(const struct g *interrupted);
+/* For code that has dequeued *info: if it is a note, send it to the signal thread again.  Returns
+ * whether it is one. */
+bool kill_resend(const siginfo_t *info);
 void kill_deliver(const siginfo_t *note);
 
 /* In the handler of signo, with a note as its siginfo: returns true if the program's handler must

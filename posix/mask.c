@@ -65,7 +65,8 @@ static void rescue(uint64_t bits)
 	if (!mask_of(&set))
 		return;
 	while (n < RESCUED_MOST && LIBC(sigtimedwait)(&set, &info[n], &at_once) > 0)
-		receiver_unpack_sig(&info[n++]);
+		if (!kill_resend(&info[n]))
+			receiver_unpack_sig(&info[n++]);
 	for (int i = 0; i < n; i++)
 		receiver_send_sig(info[i].si_signo, &info[i]);
 }

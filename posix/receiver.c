@@ -784,8 +784,12 @@ void receiver_begin(void)
 	int err = os_thread_start(&t, signal_thread_start, &started, THREAD_STACK);
 
 	if (!err) {
+		int masked = gmp_cancel_mask(1); /* `started` outlives the release */
+
 		pthread_detach(t);
 		gmp_sem_acquire(&started);
+		if (masked == 0)
+			gmp_cancel_mask(0);
 	}
 	rec.starting = err != 0; /* if there is no thread, handlers run where they interrupt */
 }

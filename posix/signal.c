@@ -194,11 +194,14 @@ static void take_sig(int signo, bool by_default, siginfo_t *info, void *context)
 	int saved = errno;
 
 	if (kill_is_note(info)) {
-		bool mine = kill_take_sig(signo, info, receiver_interrupted_sig(context));
+		const struct g *gp = receiver_interrupted_sig(context);
+		bool mine = kill_take_sig(signo, info, gp);
 
 		errno = saved;
-		if (mine)
-			call_handler_sig(signo, by_default, info, context);
+		if (!mine)
+			return;
+		call_handler_sig(signo, false, info, context); /* it had a handler: SIGTAB-6 */
+		kill_handled_sig(gp);
 		return;
 	}
 	bool for_thread = receiver_is_for_thread_sig(info);

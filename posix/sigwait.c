@@ -47,7 +47,8 @@ static int take(const sigset_t *set, siginfo_t *got, const struct timespec *time
 	int signo;
 
 	s->ran = false;
-	while ((signo = LIBC(sigtimedwait)(set, got, timeout)) < 0 && errno == EINTR && !s->ran) {
+	while (((signo = LIBC(sigtimedwait)(set, got, timeout)) < 0 && errno == EINTR && !s->ran) ||
+	       (signo > 0 && kill_resend(got))) {
 		if (deadline == GMP_FOREVER)
 			continue;
 		left = left_of(deadline);

@@ -72,6 +72,8 @@ struct thread {
 	bool disabled;           /* (o) PTHREAD_CANCEL_DISABLE */
 	bool async;              /* (o) PTHREAD_CANCEL_ASYNCHRONOUS */
 	bool exiting;            /* (o) it unwinds or runs destructors: no cancellation */
+	uint32_t handling;       /* (a) written by the thread: depth of handlers of kill.c; too high
+	                            from a siglongjmp out of one until the next wait */
 	char name[THREAD_NAME];  /* (l) "": that of the program */
 };
 

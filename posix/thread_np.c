@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 
 #include "base/lock.h"
+#include "base/os.h"
 #include "g.h"
 #include "posix/kill.h"
 #include "posix/receiver.h"
@@ -96,6 +97,9 @@ static int signal_thread(pthread_t self, int sig, const union sigval *value)
 
 	bool valid = is_valid(sig), kills = valid && sig && !value && has_handler(sig);
 
+	/* a handler that the kernel runs at the end of kill_send's call may need the lock */
+	uint64_t before = os_signals_block();
+
 	threads_lock();
 	struct thread *t = find(self);
 	bool ended = t && t->state == THREAD_ENDED, sent = false;
@@ -105,6 +109,7 @@ static int signal_thread(pthread_t self, int sig, const union sigval *value)
 		tid = runs_on(t->g);
 	}
 	threads_unlock();
+	os_signals_restore(before);
 	if (!t)
 		return NOT_GREEN;
 	if (!valid)

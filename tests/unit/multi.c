@@ -91,6 +91,15 @@ TEST(poll_event_between_link_and_park_is_seen)
 	CHECK(!after_link);
 }
 
+static bool is_polled(struct polldesc *pd)
+{
+	lock(&pd->lock, LR_POLLDESC);
+	bool polled = pd->polled;
+
+	unlock(&pd->lock, LR_POLLDESC);
+	return polled;
+}
+
 static void close_polled(void *arg)
 {
 	struct pollfd p = { .events = POLLIN };
@@ -103,9 +112,9 @@ static void close_polled(void *arg)
 	CHECK_EQ(gmp_poll(&p, 1, gmp_deadline(1000000)), -ETIMEDOUT);
 	struct polldesc *pd = netpoll_find(ends[0]);
 
-	CHECK(pd->polled);
+	CHECK(is_polled(pd));
 	netpoll_close_polled(pd, &out);
-	CHECK(!pd->polled);
+	CHECK(!is_polled(pd));
 	CHECK(!out.head);
 	CHECK_EQ(gmp__poller.add(ends[0], 1), 0); /* -EEXIST: it was still registered */
 	CHECK_EQ(gmp__poller.del(ends[0]), 0);
