@@ -514,7 +514,7 @@ int run_adopt(const struct adoption *a, const gmp_config *cfg)
 	sched.main = m->first = gp;
 	tlsblock_own(host, g0, ADOPT_STACK);
 	m->tp = host;
-	os_signals_block(); /* until signal_thread_begin: no handler runs on half a thread */
+	os_mask(UINT64_MAX, 0); /* until signal_thread_begin: no handler runs on half a thread */
 	gmp__mcall(&gp->ctx, adopt_g0, m, g0 + ADOPT_STACK);
 	return 0;
 }
