@@ -22,7 +22,7 @@
 
 #define ENSURE(x) ((x) ? (void)0 : fail(#x, __LINE__))
 
-enum { PARKED = 200, FORKS = 300, FEW = 20, NOBODY = 65534, LIBCS_STACK = 4 << 20 };
+enum { PARKED = 200, FORKS = 300, FEW = 20, OTHER_UID = 65534, LIBCS_STACK = 4 << 20 };
 
 static void fail(const char *what, int line)
 {
@@ -483,7 +483,7 @@ static void ensure_all_changed(void)
 
 		while (f && fgets(line, sizeof(line), f))
 			sscanf(line, "Uid: %d", &uid);
-		ENSURE(!f || uid == NOBODY);
+		ENSURE(!f || uid == OTHER_UID);
 		if (f)
 			fclose(f);
 	}
@@ -492,7 +492,7 @@ static void ensure_all_changed(void)
 
 static void *change_user(void *arg)
 {
-	ENSURE(setresuid(NOBODY, NOBODY, NOBODY) == 0);
+	ENSURE(setresuid(OTHER_UID, OTHER_UID, OTHER_UID) == 0);
 	ensure_all_changed();
 	return arg;
 }
