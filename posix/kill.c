@@ -1,52 +1,71 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Signals of pthread_kill to another green thread: pending for that thread until it handles them.
+ * Signals of pthread_kill and raise: pending for one green thread until it takes them.
  *
  * The kernel knows OS threads only.  So each record of a thread has a set `killed` of signals that
- * are pending for it, and the signal thread of receiver.c brings them to the green thread T,
- * wherever it is.
+ * are pending for it.  The signal thread of receiver.c brings them to the green thread T, wherever
+ * it is, and repeats that until T has taken them: a note that it sends is a hint, which may come
+ * late, twice, or not at all.
  *
- *   pthread_kill               signal thread                      T
- *    1 lock the table, find T   1 take a note; heavy fence         a begin of a wait: stage = WAITS
- *    2 killed |= signal;        2 lock the table, find T; not in   b wait
- *      present before? done       killed, or T blocks it? done     c stage = ENDS, light fence;
- *    3 send a note to the       3 stage WAITS: claim the wait        killed is not empty?  lock
- *      signal thread, unlock      with -EINTR, unlock, ready         and unlock the table
- *                               4 running: unlock, send the note   d stage = NONE; for each signal
- *                                 to its OS thread                   of killed that T does not
- *                               5 otherwise: unlock, try again       block: send the note to the
- *                                                                    own OS thread
+ *   sender                    signal thread, in passes         T
+ *    1 lock the table, find T  1 asked = 0; table locked: for   a begin of a wait: stage = WAITS
+ *    2 killed |= signal;         each listed T, offered =       b wait
+ *      list T                    killed; heavy fence            c stage = ENDS; light fence; if
+ *    3 unlock                  2 for each listed T, with the      killed is not empty: lock and
+ *    4 asked = 1; was it 0?      table locked: killed is          unlock the table
+ *      wake the signal thread    empty?  unlist T.  T blocks    d stage = NONE; for each signal of
+ *                                all of it?  done with T          killed that T admits: unblock it
+ *                              3 stage WAITS: claim the wait      in the kernel, send a note to
+ *                                with -EINTR, unlock, ready       the own OS thread
+ *                              4 running: unlock, send a note   e a new mask: mask = it; light
+ *                                to its OS thread                 fence; as d
+ *                              5 if a T is left that admits a
+ *                                signal of killed: next pass
+ *                                after TRY_NS
+ *
  *   trampoline, with a note
- *    e interrupted T, stage NONE, T does not block the signal: remove it from killed; if it was
- *      there, call the handler
- *    f T blocks it: done.  Otherwise send the note to the signal thread again
+ *    f The handler has interrupted T, in stage NONE, outside of signals_hold, and T admits the
+ *      signal: remove it from killed; if it was there, call the program's handler.  Otherwise do
+ *      nothing: after step 5 comes another note.
+ *
+ * The sender may be T itself: steps 1 to 3, then d.
  *
  * Invariants
- *   KILL-1  No lost signal: a signal stays in killed until a trampoline on T takes it (e), or
- *           sigwait.  If the signal thread gives up in 2 because T blocks the signal, T finds it
- *           when it unblocks it: T writes its mask, then reads killed; the signal thread reads the
- *           mask after the heavy fence.
- *   KILL-2  Step 3 claims only waits between a and c, which expect -EINTR.  By the fences T reads
- *           in c the signal that the signal thread has found in killed, and waits for its section;
- *           or the signal thread reads the stage of c or of a later wait.
- *   KILL-3  A handler runs on T in stage NONE only: T holds no lock of these protocols, which
+ *   KILL-1  No lost signal: a signal stays in killed until T takes it (f, sigwait), or its action
+ *           becomes SIG_IGN or SIG_DFL (kill_discard).  While T admits a signal of killed, there is
+ *           a next pass.  If the signal thread finds in 2 that T blocks it, T reads it in e: T
+ *           writes its mask, then reads killed; the signal thread reads the mask after the heavy
+ *           fence, and a signal sent later causes a later pass.
+ *   KILL-2  Step 3 claims only waits between a and c, which expect -EINTR, and only for a signal
+ *           that was offered.  By the fences T reads this signal in killed in c, and waits for the
+ *           section of the signal thread; or that reads the stage of c or of a later wait.
+ *   KILL-3  A handler runs on T in stage NONE only, and not between signals_hold and
+ *           signals_release (SIGTAB-7): T then holds no lock that the handler may take, or that
  *           siglongjmp would leave locked.
  *   KILL-4  A signal that is pending for T already is not queued again, also a real-time one.
- *   KILL-5  Lifetime: only a thread in the table, under its lock, is used (THREAD-2).  If the
- *           pthread_t is another thread's by now, its killed does not have the signal.
+ *   KILL-5  Lifetime: a record is used under the table's lock only.  A record that is removed is
+ *           unlisted first.  A note names no thread: it is for the thread that it interrupts.
  *   KILL-6  While T is in sigwait and the like, `expected` has their signals, and its OS thread
- *           blocks these: the signal thread moves them to the OS thread.  T writes expected, then
- *           reads killed.  After the call T moves what is left back, with expected 0.
+ *           blocks these.  In step 4 the note is sent under the lock; it ends sigwait's call, which
+ *           then takes the signal from killed.  T writes expected, then reads killed.  Before T
+ *           leaves, it clears expected under the lock, and removes a note that was sent (`noted`).
+ *   KILL-7  While T runs a handler, or is about to be in a call with a mask, the kernel may block a
+ *           signal that T admits; then passes are repeated without bound (`handling`).  If the
+ *           signal is blocked otherwise (BLOCKED_TRIES), or T is in a wait of a gmp_ function
+ *           (TRIES), the handler runs on the signal thread, as for the main receiver.
+ *
+ * A signal with the default action that T blocks is in killed, too.  If T does not block it, the
+ * kernel takes the action.
  *
  * kill of the own process is replaced for main only, to which the kernel would give the signal.
  *
- * pause and sigsuspend park such a thread until a handler has run.
+ * pause and sigsuspend of a thread other than main park until a handler has run.
  *
- * If T is in a wait of a gmp_ function, or its OS thread blocks the signal, the handler runs on the
- * signal thread after TRIES, as for the main receiver.
+ * Verified by model/posix_kill.pml.
  */
 #include "posix/kill.h"
 
+#include <string.h>
 #include <sys/syscall.h>
 
 #include "base/os.h"
@@ -54,21 +73,39 @@
 #include "m.h"
 #include "park.h"
 #include "posix/receiver.h"
+#include "posix/siginfo.h"
+#include "posix/signal.h"
 #include "ready.h"
 
-/* TRY_NS, TRIES: as in receiver.c. */
-enum { TRY_NS = 100000, TRIES = 50, SIGSET_BYTES = 8 };
+/*
+ * TRY_NS, TRIES: as in receiver.c.  After SLOW_AFTER passes without a new signal the interval
+ * doubles with each further SLOW_AFTER, up to TRY_NS << SLOWEST = 6.4 ms: a T that waits for a CPU,
+ * or runs a long handler, costs little.  BLOCKED_TRIES: some 300 ms, so that a thread is not given
+ * up that loses its CPU where libc blocks signals (pthread_create).  Not measured.
+ */
+enum { TRY_NS = 100000, TRIES = 50, BLOCKED_TRIES = 300, SLOW_AFTER = 50, SLOWEST = 6 };
 
 enum kill_stage { STAGE_NONE, STAGE_WAITS, STAGE_ENDS };
 
+static struct {
+	struct thread
+		*listed;     /* (l) threads with signals in killed; T's `at` points to its place */
+	struct thread *rest; /* (l) threads that the present pass has not reached */
+	uint32_t asked;  /* (a) the signal thread will make a pass, and clears it first: KILL-1 */
+	uint32_t passes; /* (o) of the signal thread: since the last new signal */
+} killer;
+
 static struct thread *record_of(const struct g *gp)
 {
-	return gp && gp->fn == thread_main ? gp->arg : NULL;
+	return gp && (gp->fn == thread_main || gp->fn == program_main) ? gp->arg : NULL;
 }
 
+/* NULL also while main has not been entered in the table. */
 static struct thread *self_record(void)
 {
-	return record_of(own_green());
+	struct thread *t = record_of(own_green());
+
+	return t && t->run == ld_rlx(&sched.run) ? t : NULL;
 }
 
 /* Returns false if the signal is not pending. */
@@ -77,206 +114,410 @@ static bool take(struct thread *t, int signo)
 	return and_rlx(&t->killed, ~mask_bit(signo)) & mask_bit(signo);
 }
 
-static void make_info(siginfo_t *info, int signo)
-{
-	*info = (siginfo_t){ .si_signo = signo, .si_code = SI_TKILL };
-	info->si_pid = getpid();
-	info->si_uid = getuid();
-}
-
-/* --- pthread_kill --- */
-
-bool kill_send(struct thread *t, int signo)
-{
-	if (t->is_main || !receiver_has_thread())
-		return false;
-	if (or_rlx(&t->killed, mask_bit(signo)) & mask_bit(signo))
-		return true; /* KILL-4 */
-	if (receiver_send_note(0, signo, t->self) == 0)
-		return true;
-	and_rlx(&t->killed, ~mask_bit(signo));
-	return false;
-}
-
-bool kill_reaches_caller(void)
-{
-	return self_record() && receiver_has_thread();
-}
-
-bool kill_is_note(const siginfo_t *info)
-{
-	return info->si_code == RECEIVER_CODE_NOTE;
-}
-
-bool kill_resend(const siginfo_t *info)
-{
-	bool note = kill_is_note(info);
-
-	if (note) /* it was sent to an OS thread, by the number itself */
-		receiver_send_note(0, info->si_signo, (pthread_t)info->si_value.sival_ptr);
-	return note;
-}
-
-/* --- the signal thread --- */
-
-/* AGAIN: at most TRIES times.  LATER: without bound. */
-enum delivery { DONE, AGAIN, LATER };
-
-/* KILL-6.  With the lock held. */
-static enum delivery send_expected(struct thread *t, int signo)
-{
-	uint64_t ran_from;
-	int64_t since;
-	int tid;
-
-	if (!m_of_running(t->g, &tid, &since, &ran_from))
-		return LATER;
-	if (take(t, signo) && syscall(SYS_tgkill, getpid(), tid, signo))
-		or_rlx(&t->killed, mask_bit(signo)); /* t finds it in its next call */
-	return DONE;
-}
-
-/* Steps 2 and 3, with the lock held.  *tid: the OS thread for step 4, or 0. */
-static enum delivery find_locked(struct thread *t, int signo, int *tid, struct g **woken)
-{
-	uint64_t bit = mask_bit(signo), ran_from;
-	int64_t since;
-
-	if (!(ld_rlx(&t->killed) & bit))
-		return DONE;
-	if (ld_rlx(&t->expected) & bit)
-		return send_expected(t, signo);
-	if (ld_rlx(&t->mask) & bit)
-		return DONE;
-	if (ld_rlx(&t->stage) == STAGE_WAITS) {
-		if (!receiver_cut_wait(t->g))
-			return LATER; /* about to wait, or woken by something else */
-		*woken = t->g;
-		return DONE;
-	}
-	uint8_t status = ld_rlx(&t->g->status);
-
-	if (status == G_WAITING)
-		return AGAIN; /* in a wait that no handler ends */
-	if (m_of_running(t->g, tid, &since, &ran_from))
-		return DONE;
-	*tid = 0;
-	return LATER;
-}
-
-static enum delivery deliver_once(pthread_t to, int signo)
-{
-	enum delivery done = DONE;
-	struct g *woken = NULL;
-	bool handling = false;
-	int tid = 0;
-
-	sched_heavy_fence(); /* ORD(cancel): KILL-1, KILL-2 */
-	threads_lock();
-	struct thread *t = thread_find(to);
-
-	if (t && t->state != THREAD_ENDED) {
-		done = find_locked(t, signo, &tid, &woken);
-		handling = ld_rlx(&t->handling);
-	}
-	threads_unlock();
-	if (woken)
-		ready(&woken->w);
-	if (!tid)
-		return done;
-	if (!receiver_thread_admits(tid, signo))
-		return handling ? LATER : AGAIN; /* the kernel blocks it in the handler */
-	return receiver_send_note(tid, signo, to) == 0 ? DONE : AGAIN;
-}
-
-static enum delivery try_deliver(pthread_t to, int signo)
-{
-	if (!rt_enter())
-		return DONE;
-	enum delivery done = deliver_once(to, signo);
-
-	rt_leave();
-	return done;
-}
-
-/* The handler runs on the signal thread, if the signal is still pending. */
-static void handle_by_thread(pthread_t to, int signo)
-{
-	sigset_t only = mask_set(mask_bit(signo));
-	siginfo_t info;
-
-	threads_lock();
-	struct thread *t = thread_find(to);
-	bool mine = t && take(t, signo);
-
-	threads_unlock();
-	if (!mine)
-		return;
-	make_info(&info, signo);
-	receiver_send_for_thread(os_thread_id(), signo, &info);
-	LIBC(pthread_sigmask)(SIG_UNBLOCK, &only, NULL);
-}
-
-void kill_deliver(const siginfo_t *note)
-{
-	pthread_t to = (pthread_t)note->si_value.sival_ptr;
-	enum delivery done;
-	int tries = 0;
-
-	while ((done = try_deliver(to, note->si_errno)) == LATER ||
-	       (done == AGAIN && tries++ < TRIES))
-		os_nap(TRY_NS);
-	if (done != DONE)
-		handle_by_thread(to, note->si_errno);
-}
-
-/* --- the trampoline --- */
-
-bool kill_take_sig(int signo, siginfo_t *info, const struct g *interrupted)
-{
-	pthread_t to = (pthread_t)info->si_value.sival_ptr;
-	struct thread *t = record_of(interrupted);
-
-	if (!t || t->self != to || ld_rlx(&t->stage) != STAGE_NONE) {
-		receiver_send_note(0, signo, to);
-		return false;
-	}
-	if (ld_rlx(&t->mask) & mask_bit(signo) || !take(t, signo))
-		return false;
-	make_info(info, signo);
-	st_rlx(&t->handling, ld_rlx(&t->handling) + 1);
-	return true;
-}
-
-void kill_handled_sig(const struct g *interrupted)
-{
-	struct thread *t = record_of(interrupted);
-
-	if (t && ld_rlx(&t->handling))
-		st_rlx(&t->handling, ld_rlx(&t->handling) - 1);
-}
-
-/* --- the thread --- */
-
 static uint64_t admitted(const struct thread *t)
 {
 	return ld_rlx(&t->killed) & ~ld_rlx(&t->mask);
 }
 
+static int first_of(uint64_t bits)
+{
+	return __builtin_ctzll(bits) + 1;
+}
+
+/* --- the list, with the table's lock held --- */
+
+static void link_to(struct thread **head, struct thread *t)
+{
+	t->next_killed = *head;
+	t->at_killed = head;
+	if (t->next_killed)
+		t->next_killed->at_killed = &t->next_killed;
+	*head = t;
+}
+
+void kill_unlist(struct thread *t)
+{
+	if (!t->at_killed)
+		return;
+	*t->at_killed = t->next_killed;
+	if (t->next_killed)
+		t->next_killed->at_killed = t->at_killed;
+	t->at_killed = NULL;
+}
+
+/* Step 2 of the sender. */
+static void add(struct thread *t, int signo)
+{
+	or_rlx(&t->killed, mask_bit(signo)); /* KILL-4 */
+	if (!t->at_killed)
+		link_to(&killer.listed, t);
+}
+
+void kill_forget(void)
+{
+	for (struct thread *t = killer.listed; t; t = t->next_killed) {
+		t->at_killed = NULL;
+		t->killed = 0;
+	}
+	for (struct thread *t = killer.rest; t; t = t->next_killed) {
+		t->at_killed = NULL;
+		t->killed = 0;
+	}
+	memset(&killer, 0, sizeof(killer));
+}
+
+/* The action of signo is now the default one, or to ignore it. */
+static void discard(struct thread *t, int signo, bool ignored)
+{
+	for (; t; t = t->next_killed)
+		if (ignored || !(ld_rlx(&t->mask) & mask_bit(signo)))
+			take(t, signo);
+}
+
+void kill_discard(int signo, bool ignored)
+{
+	threads_lock();
+	discard(killer.listed, signo, ignored);
+	discard(killer.rest, signo, ignored);
+	threads_unlock();
+}
+
+/* --- senders --- */
+
+/* Step 4 of the sender.  Returns 0, or -1: the signal thread cannot be woken. */
+static int ask(void)
+{
+	if (or_rlx(&killer.asked, 1u))
+		return 0;
+	int err = receiver_wake();
+
+	if (err)
+		st_rlx(&killer.asked, 0u);
+	return err;
+}
+
+static bool take_of(pthread_t to, int signo)
+{
+	threads_lock();
+	struct thread *t = thread_find(to);
+	bool taken = t && take(t, signo);
+
+	threads_unlock();
+	return taken;
+}
+
+bool kill_takes(const struct thread *t, int signo, enum signal_action action)
+{
+	if (signal_is_fault_sig(signo) || !receiver_has_thread() || t->run != ld_rlx(&sched.run))
+		return false;
+	return action == ACTION_HANDLER || ld_rlx(&t->mask) & mask_bit(signo) ||
+	       ld_rlx(&t->expected) & mask_bit(signo);
+}
+
+void kill_add(struct thread *t, int signo)
+{
+	add(t, signo);
+}
+
+int kill_added(pthread_t to, int signo)
+{
+	return ask() && take_of(to, signo) ? EAGAIN : 0;
+}
+
+bool kill_self(int signo)
+{
+	struct thread *t = self_record();
+	enum signal_action action = t ? signal_action(signo) : ACTION_DEFAULT;
+
+	if (!t || !kill_takes(t, signo, action))
+		return false;
+	threads_lock();
+	add(t, signo);
+	threads_unlock();
+	kill_run();
+	return true;
+}
+
+bool kill_reaches_caller(void)
+{
+	const struct thread *t = self_record();
+
+	return t && !t->is_main && receiver_has_thread();
+}
+
+uint64_t kill_pending(void)
+{
+	const struct thread *t = self_record();
+
+	return t ? ld_rlx(&t->killed) : 0;
+}
+
+/* --- the signal thread --- */
+
+/*
+ * What T does, worst case last.
+ *
+ * DONE     it admits none of its signals
+ * LATER    it will take them: another pass
+ * BLOCKED  its OS thread blocks them, mostly for a moment: at most BLOCKED_TRIES passes
+ * AGAIN    it is in a wait that no handler ends: at most TRIES passes
+ */
+enum delivery { DONE, LATER, BLOCKED, AGAIN };
+
+/* What a pass found about a thread under the lock. */
+struct attempt {
+	pthread_t to;
+	uint64_t bits;   /* signals for step 4 */
+	int tid;         /* the OS thread for step 4; 0: none */
+	bool handling;   /* KILL-7 */
+	struct g *woken; /* step 3 */
+	enum delivery done;
+};
+
+/* KILL-6 */
+static enum delivery end_sigwait(struct thread *t, uint64_t bits, int tid)
+{
+	int signo = first_of(bits);
+
+	if (!t->noted && siginfo_send_note_sig(tid, signo) == 0)
+		t->noted = signo;
+	return LATER;
+}
+
+static enum delivery examine(struct thread *t, struct attempt *a)
+{
+	uint64_t expected = ld_rlx(&t->killed) & ld_rlx(&t->expected), ran_from;
+	uint64_t bits = expected ? expected : admitted(t);
+	int64_t since;
+
+	if (!bits)
+		return DONE;
+	bits &= t->offered;
+	if (!bits)
+		return LATER;
+	if (!expected && ld_rlx(&t->stage) == STAGE_WAITS) {
+		if (receiver_cut_wait(t->g))
+			a->woken = t->g;
+		return LATER; /* it is about to wait, or about to run */
+	}
+	if (ld_rlx(&t->g->status) == G_WAITING)
+		return AGAIN; /* in a wait that no handler ends */
+	int tid;
+
+	if (!m_of_running(t->g, &tid, &since, &ran_from))
+		return LATER;
+	if (expected)
+		return end_sigwait(t, bits, tid);
+	a->tid = tid;
+	a->bits = bits;
+	a->handling = ld_rlx(&t->handling);
+	return LATER;
+}
+
+static bool is_present(const struct thread *t)
+{
+	return t->state != THREAD_ENDED && t->run == ld_rlx(&sched.run);
+}
+
+/* Steps 2 and 3 for the next thread of the pass.  Returns false if there is none. */
+static bool find_next(struct attempt *a)
+{
+	*a = (struct attempt){ .done = DONE };
+	threads_lock();
+	struct thread *t = killer.rest;
+
+	if (t) {
+		kill_unlist(t);
+		if (is_present(t) && ld_rlx(&t->killed)) {
+			link_to(&killer.listed, t);
+			a->to = t->self;
+			a->done = examine(t, a);
+		}
+	}
+	threads_unlock();
+	if (a->woken)
+		ready(&a->woken->w);
+	return t;
+}
+
+/* Its action changed after it was sent, or since T admits it.  errno is free. */
+static void act(pthread_t to, int signo, enum signal_action action)
+{
+	if (take_of(to, signo) && action == ACTION_DEFAULT)
+		LIBC(kill)(getpid(), signo);
+}
+
+/* Step 4. */
+static enum delivery send_notes(const struct attempt *a)
+{
+	struct os_thread_signals s = receiver_thread_signals(a->tid);
+	enum delivery done = LATER;
+
+	for (uint64_t bits = a->bits; bits; bits &= bits - 1) {
+		int signo = first_of(bits);
+		enum signal_action action = signal_action(signo);
+
+		if (action != ACTION_HANDLER)
+			act(a->to, signo, action);
+		else if (s.blocked & mask_bit(signo))
+			done = a->handling ? done : BLOCKED;
+		else if (!(s.pending & mask_bit(signo)))
+			siginfo_send_note_sig(a->tid, signo); /* fails: the next pass */
+	}
+	return done;
+}
+
+/* KILL-7: the handlers run on the signal thread, if T still admits the signals. */
+static void handle_here(pthread_t to)
+{
+	for (int signo = 1; signo <= 64; signo++) {
+		sigset_t only = mask_set(mask_bit(signo));
+
+		threads_lock();
+		struct thread *t = thread_find(to);
+		bool mine = t && admitted(t) & mask_bit(signo) && take(t, signo);
+
+		threads_unlock();
+		if (!mine)
+			continue;
+		siginfo_t info = siginfo_make_sig(signo, SI_TKILL);
+
+		siginfo_send_for_thread_sig(os_thread_id(), signo, &info);
+		LIBC(pthread_sigmask)(SIG_UNBLOCK, &only, NULL);
+	}
+}
+
+/* Counts attempts in a row that may not succeed.  Returns true after the last one. */
+static bool is_tried_enough(pthread_t to, enum delivery done)
+{
+	threads_lock();
+	struct thread *t = thread_find(to);
+	bool enough = false;
+
+	if (t) {
+		t->tries = done == LATER ? 0 : t->tries + 1;
+		enough = t->tries > (done == AGAIN ? TRIES : BLOCKED_TRIES);
+	}
+	threads_unlock();
+	return enough;
+}
+
+/* Returns true if another pass must follow. */
+static bool attempt(struct attempt *a)
+{
+	if (a->bits)
+		a->done = send_notes(a);
+	if (a->done == DONE)
+		return false;
+	if (is_tried_enough(a->to, a->done))
+		handle_here(a->to);
+	return true;
+}
+
+static bool pass(void)
+{
+	struct attempt a;
+	bool again = false;
+
+	threads_lock();
+	killer.rest = killer.listed;
+	killer.listed = NULL;
+	if (killer.rest)
+		killer.rest->at_killed = &killer.rest;
+	for (struct thread *t = killer.rest; t; t = t->next_killed)
+		t->offered = ld_rlx(&t->killed);
+	threads_unlock();
+	sched_heavy_fence(); /* ORD(cancel): KILL-1, KILL-2 */
+	while (find_next(&a))
+		again |= attempt(&a);
+	return again;
+}
+
+int64_t kill_pass(void)
+{
+	if (ld_rlx(&killer.asked)) {
+		st_rlx(&killer.asked, 0u);
+		killer.passes = 0;
+	} else if (!ld_rlx(&killer.listed)) {
+		return 0;
+	}
+	if (!rt_enter())
+		return 0;
+	bool again = pass();
+
+	rt_leave();
+	if (!again)
+		return 0;
+	killer.passes++;
+	return (int64_t)TRY_NS << min_of(killer.passes / SLOW_AFTER, (uint32_t)SLOWEST);
+}
+
+/* --- the trampoline --- */
+
+bool kill_is_busy_sig(const struct g *interrupted)
+{
+	const struct thread *t = record_of(interrupted);
+
+	return t && ld_rlx(&t->stage) != STAGE_NONE;
+}
+
+bool kill_is_pending_sig(int signo, const struct g *interrupted)
+{
+	const struct thread *t = record_of(interrupted);
+
+	return t && ld_rlx(&t->killed) & mask_bit(signo);
+}
+
+bool kill_take_sig(int signo, siginfo_t *info, const struct g *interrupted)
+{
+	struct thread *t = record_of(interrupted);
+
+	if (!t || ld_rlx(&t->stage) != STAGE_NONE || !(admitted(t) & mask_bit(signo)) ||
+	    !take(t, signo))
+		return false;
+	*info = siginfo_make_sig(signo, SI_TKILL);
+	return true;
+}
+
+void kill_handler_sig(const struct g *interrupted, int change)
+{
+	struct thread *t = record_of(interrupted);
+
+	if (t && (change > 0 || ld_rlx(&t->handling)))
+		st_rlx(&t->handling, ld_rlx(&t->handling) + (uint32_t)change);
+}
+
+/* --- the thread --- */
+
+/* Step d for one signal.  Returns false if it is left to the signal thread. */
+static bool run_one(struct thread *t, int signo)
+{
+	sigset_t only = mask_set(mask_bit(signo));
+	enum signal_action action = signal_action(signo);
+
+	if (action == ACTION_IGNORE)
+		return take(t, signo) || true;
+	if (!handler_runs()) /* otherwise the kernel blocks what the handler's action names */
+		LIBC(pthread_sigmask)(SIG_UNBLOCK, &only, NULL);
+	if (action == ACTION_DEFAULT && take(t, signo))
+		syscall(SYS_tgkill, getpid(), os_thread_id(), signo);
+	else if (action == ACTION_HANDLER)
+		siginfo_send_note_sig(os_thread_id(), signo);
+	return !(admitted(t) & mask_bit(signo));
+}
+
 /* Step d. */
 static noinline void run_all(struct thread *t)
 {
+	int saved = errno;
 	uint64_t bits;
 
-	while ((bits = admitted(t))) {
-		int signo = __builtin_ctzll(bits) + 1;
-		sigset_t only = mask_set(mask_bit(signo));
-
-		LIBC(pthread_sigmask)(SIG_UNBLOCK, &only, NULL);
-		if (receiver_send_note(os_thread_id(), signo, t->self) ||
-		    admitted(t) & mask_bit(signo))
-			return; /* the signal thread tries again */
-	}
+	while ((bits = admitted(t)))
+		if (!run_one(t, first_of(bits))) {
+			ask();
+			break;
+		}
+	errno = saved;
 }
 
 void kill_run(void)
@@ -287,45 +528,74 @@ void kill_run(void)
 		run_all(t);
 }
 
-void kill_set_mask(uint64_t mask)
+static bool set_mask(uint64_t mask)
 {
 	struct thread *t = self_record();
 
 	if (!t)
-		return;
+		return false;
 	st_rlx(&t->mask, mask);
 	sched_light_fence(); /* ORD(cancel): KILL-1 */
-	if (unlikely(admitted(t)))
-		run_all(t);
+	return admitted(t);
+}
+
+void kill_set_mask(uint64_t mask)
+{
+	if (unlikely(set_mask(mask)))
+		kill_run();
+}
+
+void kill_swap_mask(uint64_t mask)
+{
+	kill_handler_sig(own_green(), 1); /* KILL-7 */
+	if (unlikely(set_mask(mask)))
+		ask();
+}
+
+void kill_swap_mask_back(uint64_t mask)
+{
+	kill_handler_sig(own_green(), -1);
+	kill_set_mask(mask);
 }
 
 int kill_take(uint64_t set, siginfo_t *info)
 {
 	struct thread *t = self_record();
 	uint64_t bits = t ? ld_rlx(&t->killed) & set : 0;
-	int signo = bits ? __builtin_ctzll(bits) + 1 : 0;
+	int signo = bits ? first_of(bits) : 0;
 
 	if (!signo || !take(t, signo))
 		return 0;
-	make_info(info, signo);
+	*info = siginfo_make_sig(signo, SI_USER); /* libc's sigwaitinfo shows SI_TKILL as SI_USER */
 	return signo;
 }
 
 /* --- sigwait --- */
 
-bool kill_expect(const sigset_t *set)
+bool kill_expect(const sigset_t *set, sigset_t *before)
 {
 	struct thread *t = self_record();
 
 	if (!t || !receiver_has_thread())
 		return false;
-	LIBC(pthread_sigmask)(SIG_BLOCK, set, &t->kernel_mask);
+	LIBC(pthread_sigmask)(SIG_BLOCK, set, before);
 	st_rlx(&t->expected, mask_of(set));
 	sched_light_fence(); /* ORD(cancel): KILL-6 */
 	return true;
 }
 
-void kill_unexpect(const sigset_t *set)
+void kill_note_taken(void)
+{
+	struct thread *t = self_record();
+
+	if (!t)
+		return;
+	threads_lock();
+	t->noted = 0;
+	threads_unlock();
+}
+
+void kill_unexpect(const sigset_t *before)
 {
 	static const struct timespec at_once;
 	struct thread *t = self_record();
@@ -333,20 +603,16 @@ void kill_unexpect(const sigset_t *set)
 
 	threads_lock();
 	st_rlx(&t->expected, UINT64_C(0));
+	int noted = t->noted;
+
+	t->noted = 0;
 	threads_unlock();
-	/* libc would show SI_TKILL as SI_USER */
-	while (syscall(SYS_rt_sigtimedwait, set, &info, &at_once, SIGSET_BYTES) > 0) {
-		if (info.si_code == SI_TKILL) {
-			or_rlx(&t->killed, mask_bit(info.si_signo));
-			continue;
-		}
-		if (kill_resend(&info))
-			continue;
-		receiver_unpack_sig(&info);
-		if (receiver_send_sig(info.si_signo, &info) == 0)
-			break; /* it is pending for the process: do not take it again */
+	if (noted) { /* the kernel takes the thread's own signals before those of the process */
+		sigset_t only = mask_set(mask_bit(noted));
+
+		LIBC(sigtimedwait)(&only, &info, &at_once);
 	}
-	LIBC(pthread_sigmask)(SIG_SETMASK, &t->kernel_mask, NULL);
+	LIBC(pthread_sigmask)(SIG_SETMASK, before, NULL);
 }
 
 /* --- waits --- */
@@ -385,18 +651,10 @@ void kill_wait_ended(void)
 
 /* --- kill --- */
 
-static bool has_handler(int signo)
-{
-	struct sigaction now;
-
-	return sigaction(signo, NULL, &now) == 0 && now.sa_handler != SIG_DFL &&
-	       now.sa_handler != SIG_IGN;
-}
-
 static bool is_own(pid_t pid, int signo)
 {
 	return signo > 0 && signo < _NSIG && pid == getpid() && hook_how() == HOOK_PARK &&
-	       receiver_is_mine(signo) && has_handler(signo);
+	       receiver_is_mine(signo) && signal_action(signo) == ACTION_HANDLER;
 }
 
 /* A signal of main to its own process is handled before the call returns.  Sent to the process, an
@@ -409,11 +667,9 @@ HOOK int kill(pid_t pid, int signo)
 	errno = saved;
 	if (!own)
 		return LIBC(kill)(pid, signo);
-	siginfo_t info = { .si_signo = signo, .si_code = SI_USER };
+	siginfo_t info = siginfo_make_sig(signo, SI_USER);
 	sigset_t only = mask_set(mask_bit(signo));
 
-	info.si_pid = pid;
-	info.si_uid = getuid();
 	LIBC(pthread_sigmask)(SIG_UNBLOCK, &only, NULL);
-	return receiver_send_for_thread(os_thread_id(), signo, &info);
+	return siginfo_send_for_thread_sig(os_thread_id(), signo, &info);
 }

@@ -22,6 +22,12 @@
  *           On that thread they would stay pending, and the caller may continue on another one.
  *   MASK-2  Under gmp_start, and for a green thread that is only locked to its OS thread, the mask
  *           is that of the OS thread.
+ *   MASK-3  An OS thread keeps the mask of the last receiver that set it (m->sigmask).  If that
+ *           blocks a signal that another thread admits, this thread sets its own mask there: at its
+ *           begin, in blocking code, and after a wait.
+ *   MASK-4  In a call with a mask, a signal that the caller blocks except there is blocked on its
+ *           OS thread before the call, so that no handler runs too early to end the call.  A
+ *           receiver has its mask there (RECEIVER-9).
  */
 #include "posix/mask.h"
 
@@ -32,6 +38,7 @@
 #include "posix/hook.h"
 #include "posix/kill.h"
 #include "posix/receiver.h"
+#include "posix/siginfo.h"
 #include "posix/signal.h"
 
 /* SIGKILL and SIGSTOP, and what libc never blocks. */
@@ -65,10 +72,10 @@ static void rescue(uint64_t bits)
 	if (!mask_of(&set))
 		return;
 	while (n < RESCUED_MOST && LIBC(sigtimedwait)(&set, &info[n], &at_once) > 0)
-		if (!kill_resend(&info[n]))
-			receiver_unpack_sig(&info[n++]);
+		if (!siginfo_is_note_sig(&info[n])) /* a hint: kill.c repeats it */
+			siginfo_unpack_sig(&info[n++]);
 	for (int i = 0; i < n; i++)
-		receiver_send_sig(info[i].si_signo, &info[i]);
+		siginfo_send_sig(info[i].si_signo, &info[i]);
 }
 
 static void forked(void)
@@ -89,15 +96,32 @@ static void note_use(void)
 		st_rlx(&registered, 1u);
 }
 
-void mask_apply(void)
+/* Whether the OS thread of m must get a mask: *mask. */
+static bool mask_to_apply(struct m *m, uint64_t *mask)
 {
 	const struct receiver *r = receiver_self();
 
-	if (!r || !r->exact)
+	if (r && r->exact) {
+		*mask = ld_rlx(&r->mask);
+		return true;
+	}
+	if (!m->sigmask || !has_own_mask())
+		return false;
+	*mask = own_mask() & ~signal_undeferred();
+	return m->sigmask & ~*mask; /* of a receiver that was here: MASK-3 */
+}
+
+void mask_apply(void)
+{
+	struct m *m = getm() ? getm() : gmp__blockedm();
+	uint64_t mask;
+
+	if (!m || !mask_to_apply(m, &mask))
 		return;
-	sigset_t set = mask_set(ld_rlx(&r->mask));
+	sigset_t set = mask_set(mask);
 
 	LIBC(pthread_sigmask)(SIG_SETMASK, &set, NULL);
+	m->sigmask = mask;
 }
 
 static struct receiver *receiver_for(uint64_t mask)
@@ -192,7 +216,18 @@ void mask_inherit(uint64_t mask)
 	}
 	s->mask = mask & ~NEVER_BLOCKED; /* main admits these signals, too: no receiver */
 	s->has_mask = true;
+	mask_apply();
 	kill_set_mask(s->mask);
+}
+
+static void change_kernel(int how, uint64_t bits)
+{
+	struct m *m = gmp__blockedm();
+	sigset_t set = mask_set(bits & ~signal_undeferred());
+
+	LIBC(pthread_sigmask)(how, &set, NULL);
+	if (m && how == SIG_UNBLOCK)
+		m->sigmask &= ~bits;
 }
 
 uint64_t mask_swap(const sigset_t *set)
@@ -205,20 +240,19 @@ uint64_t mask_swap(const sigset_t *set)
 	note_use();
 	struct receiver *r = receiver_for(mask_of(set));
 
-	if (!r)
-		return before;
-	st_rlx(&r->swapped, true);
-	if (receiver_set_mask(r, mask_of(set)))
-		receiver_tell();
+	if (r) {
+		st_rlx(&r->swapped, true);
+		if (receiver_set_mask(r, mask_of(set)))
+			receiver_tell();
+	} else {
+		change_kernel(SIG_BLOCK, before & ~mask_of(set)); /* MASK-4 */
+	}
+	kill_swap_mask(mask_of(set));
 	return before;
 }
 
-void mask_swap_back(const sigset_t *set, uint64_t before)
+static void swap_receiver_back(struct receiver *r, const sigset_t *set, uint64_t before)
 {
-	struct receiver *r = set && has_own_mask() ? receiver_self() : NULL;
-
-	if (!r)
-		return;
 	bool tell = receiver_set_mask(r, before);
 
 	st_rlx(&r->swapped, false);
@@ -226,6 +260,20 @@ void mask_swap_back(const sigset_t *set, uint64_t before)
 	if (tell)
 		receiver_tell();
 	rescue(before & ~mask_of(set));
+}
+
+void mask_swap_back(const sigset_t *set, uint64_t before)
+{
+	struct receiver *r;
+
+	if (!set || !has_own_mask())
+		return;
+	r = receiver_self();
+	if (r)
+		swap_receiver_back(r, set, before);
+	else
+		change_kernel(SIG_UNBLOCK, before & ~mask_of(set));
+	kill_swap_mask_back(before);
 }
 
 HOOK int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)

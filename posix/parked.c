@@ -3,6 +3,7 @@
 #include "posix/parked.h"
 
 #include "debug/dump_signal.h"
+#include "posix/signal.h"
 
 uint32_t gmp__parked[LOT_BUCKETS];
 
@@ -60,12 +61,15 @@ noinline unsigned parked_wake_some(const void *key, unsigned most)
 	int saved = errno;
 	unsigned n = 0;
 	struct glist out = { 0 };
+
+	signals_hold();
 	struct bucket *b = lot_lock(key);
 
 	while (n < most && lot_wake_first(b, key, 0, &out))
 		n++;
 	lot_unlock(b);
 	ready_list(&out);
+	signals_release();
 	errno = saved;
 	return n;
 }

@@ -43,9 +43,10 @@
  *               It forwards to itself.  Its mask follows after that of the receiver which admits a
  *               signal: a pending signal is handled there before pthread_sigmask returns.  Other
  *               threads of the runtime that are no Ms block all signals.
- *   RECEIVER-5  Signals that were sent to one thread (si_code SI_TKILL), and faults, are handled by
- *               the OS thread that gets them.  Those of pthread_kill to another green thread than
- *               the main one are brought to it by kill.c.
+ *   RECEIVER-5  Faults are handled by the OS thread that gets them, and so are signals that were
+ *               sent to one thread (si_code SI_TKILL), unless it runs a busy receiver or a thread
+ *               in a wait (RECEIVER-3, KILL-3): then they are forwarded.  Those of pthread_kill to
+ *               a green thread are brought to it by kill.c.
  *   RECEIVER-6  A signal is sent to the OS thread of a running receiver only if that thread does
  *               not block it (/proc/self/task/TID/status): it would be pending there for good.
  *   RECEIVER-7  Lifetime: the signal thread uses a g struct inside rt_enter only, and only of the
@@ -60,10 +61,7 @@
  *               the OS thread admits the signal: the handler must end that call.
  *
  * SIG_FORWARD is a signal of libc (SIGCANCEL), which is sent to the signal thread by nothing else,
- * and which is blocked there.  The kernel forbids other si_codes than negative ones between
- * threads, so a siginfo is sent with its code, epoch (SIGTAB-6) and number in si_errno.  Its
- * si_code is then CODE_FORWARDED (to a thread), CODE_FOR_THREAD (to a thread, which handles it:
- * RECEIVER-5) or CODE_DEFERRED (to the process).  Notes of kill.c have RECEIVER_CODE_NOTE.
+ * and which is blocked there.  siginfo.c packs the siginfo.
  *
  * Rejected
  *   A pipe to a green thread, as sys/notify.c: a program that closes all fds closes it, too.
@@ -71,6 +69,7 @@
  */
 #include "posix/receiver.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,20 +86,11 @@
 #include "posix/handler.h"
 #include "posix/hook.h"
 #include "posix/kill.h"
+#include "posix/siginfo.h"
 #include "posix/signal.h"
 #include "waiter.h"
 
-enum {
-	SIG_FORWARD = 32,
-	FIRST_QUEUED = 32, /* lower signals are pending once at most */
-	CODE_FORWARDED = -1000,
-	CODE_FOR_THREAD = -1002,
-	CODE_DEFERRED = -1001,
-	EPOCH_SHIFT = 7, /* above the number of the signal */
-	EPOCH_BITS = 8,
-	CODE_SHIFT = EPOCH_SHIFT + EPOCH_BITS,
-	SIGSET_BYTES = 8
-};
+enum { SIG_FORWARD = 32, FIRST_QUEUED = 32, SIGSET_BYTES = 8 }; /* lower: pending once at most */
 
 /* THREAD_STACK: handlers may run there.  TRY_NS, TRIES: 5 ms until a signal is handled by the
  * signal thread, since its receiver is in a wait that no handler ends; not measured. */
@@ -119,87 +109,18 @@ static struct {
 	pthread_key_t key;       /* its destructor ends a receiver */
 } rec;
 
-/* --- packed signals --- */
-
-/* info->si_errno is the epoch: receiver_unpack_sig. */
-static siginfo_t pack(int signo, const siginfo_t *info, int code)
-{
-	siginfo_t packed = *info;
-
-	packed.si_errno = (int)((unsigned)info->si_code << CODE_SHIFT |
-				(unsigned)info->si_errno << EPOCH_SHIFT | (unsigned)info->si_signo);
-	packed.si_code = code;
-	packed.si_signo = signo;
-	return packed;
-}
-
-bool receiver_is_for_thread_sig(const siginfo_t *info)
-{
-	return info->si_code == CODE_FOR_THREAD;
-}
-
-static int epoch_sig(int signo)
-{
-	return (int)(signal_epoch_sig(signo) & ((1u << EPOCH_BITS) - 1));
-}
-
-bool receiver_unpack_sig(siginfo_t *info)
-{
-	bool forwarded = info->si_code == CODE_FORWARDED || receiver_is_for_thread_sig(info);
-
-	if (!forwarded && info->si_code != CODE_DEFERRED) {
-		info->si_errno = epoch_sig(info->si_signo);
-		return false;
-	}
-	int packed = info->si_errno;
-
-	info->si_signo = packed & ((1 << EPOCH_SHIFT) - 1);
-	info->si_errno = packed >> EPOCH_SHIFT & ((1 << EPOCH_BITS) - 1);
-	info->si_code = packed >> CODE_SHIFT;
-	return forwarded;
-}
-
-bool receiver_is_stale_sig(const siginfo_t *info)
-{
-	return info->si_errno != epoch_sig(info->si_signo);
-}
-
-int receiver_send_sig(int signo, const siginfo_t *info)
-{
-	siginfo_t packed = pack(signo, info, CODE_DEFERRED);
-
-	return (int)syscall(SYS_rt_sigqueueinfo, getpid(), signo, &packed);
-}
-
-int receiver_send_to_sig(int tid, int signo, const siginfo_t *info)
-{
-	siginfo_t packed = pack(signo, info, CODE_FORWARDED);
-
-	return (int)syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, signo, &packed);
-}
-
-int receiver_send_for_thread(int tid, int signo, siginfo_t *info)
-{
-	info->si_errno = epoch_sig(signo);
-	siginfo_t packed = pack(signo, info, CODE_FOR_THREAD);
-
-	return (int)syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, signo, &packed);
-}
-
 bool receiver_has_thread(void)
 {
 	return ld_rlx(&rec.tid) && receiver_routes();
 }
 
-/* si_errno is the signal: the carrier to the signal thread is another. */
-int receiver_send_note(int tid, int signo, pthread_t to)
+int receiver_wake(void)
 {
-	int carrier = tid ? signo : SIG_FORWARD;
-	siginfo_t note = { .si_signo = carrier, .si_errno = signo, .si_code = RECEIVER_CODE_NOTE };
+	int saved = errno, tid = ld_rlx(&rec.tid);
+	int err = tid ? siginfo_send_note_sig(tid, SIG_FORWARD) : -1;
 
-	note.si_value.sival_ptr = (void *)to;
-	tid = tid ? tid : ld_rlx(&rec.tid);
-	return (int)syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, carrier, &note);
+	errno = saved;
+	return err;
 }
 
 /* Returns whether the signal thread gets the signal. */
@@ -212,7 +133,7 @@ static bool forward_sig(const siginfo_t *info)
 		return false;
 	if (bit && or_rlx(&rec.forwarded, bit) & bit)
 		return true; /* RECEIVER-8 */
-	if (receiver_send_to_sig(tid, SIG_FORWARD, info) == 0)
+	if (siginfo_send_to_sig(tid, SIG_FORWARD, info) == 0)
 		return true;
 	and_rlx(&rec.forwarded, ~bit);
 	return false;
@@ -251,7 +172,7 @@ void receiver_tell(void)
 	int tid = ld_rlx(&rec.tid);
 
 	if (tid)
-		receiver_send_to_sig(tid, SIG_FORWARD, &info);
+		siginfo_send_to_sig(tid, SIG_FORWARD, &info);
 }
 
 /* The first call of a run makes the main receiver. */
@@ -395,21 +316,6 @@ struct g *receiver_interrupted_sig(const void *context)
 	return low && sp - low < (size_t)1 << gp->stack_class ? gp : NULL;
 }
 
-static bool is_for_thread_sig(int signo, const siginfo_t *info)
-{
-	if (info->si_code == SI_TKILL)
-		return true;
-	switch (signo) {
-	case SIGSEGV:
-	case SIGBUS:
-	case SIGFPE:
-	case SIGILL:
-	case SIGTRAP:
-	case SIGSYS: return true;
-	default: return false;
-	}
-}
-
 static bool is_signal_thread_sig(void)
 {
 	return os_thread_id() == ld_rlx(&rec.tid);
@@ -426,28 +332,49 @@ static bool route_blocked_sig(int signo, const siginfo_t *info, void *context)
 	if (!is_runtimes_thread_sig())
 		return true;
 	sigaddset(&((ucontext_t *)context)->uc_sigmask, signo);
-	return receiver_send_sig(signo, info) != 0;
+	return siginfo_send_sig(signo, info) != 0;
 }
 
-bool receiver_route_sig(int signo, bool handled, siginfo_t *info, void *context)
+/* The receiver that is gp, which the handler has interrupted, or NULL. */
+static const struct receiver *interrupted_receiver_sig(const struct g *gp)
 {
-	if (!is_present(&rec.main) || is_for_thread_sig(signo, info))
+	const struct receiver *r = gp && gp == rec.main.gp ? &rec.main : NULL;
+
+	if (!r && gp && gp->resume & RESUME_OWN_TLS)
+		r = gmp__signal_state()->receiver;
+	return r && r->gp == gp && is_present(r) ? r : NULL;
+}
+
+/* A signal that was sent to the OS thread. */
+static bool route_to_thread_sig(bool handled, const siginfo_t *info, const struct g *gp)
+{
+	const struct receiver *r = interrupted_receiver_sig(gp);
+	bool busy = (r && ld_rlx(&r->busy)) || kill_is_busy_sig(gp);
+
+	return !handled || !busy || !forward_sig(info);
+}
+
+bool receiver_route_sig(int signo, bool handled, bool for_thread, siginfo_t *info, void *context)
+{
+	if (!is_present(&rec.main) || signal_is_fault_sig(signo))
 		return true;
 	if (is_signal_thread_sig() && rec.forced == signo)
 		return true;
+	const struct g *gp = receiver_interrupted_sig(context);
+
+	if (for_thread || info->si_code == SI_TKILL)
+		return route_to_thread_sig(handled, info, gp);
 	if (!(ld_rlx(&rec.admitted) & mask_bit(signo)))
 		return route_blocked_sig(signo, info, context);
 	if (!handled) /* its action is one of the process */
 		return true;
-	const struct g *gp = receiver_interrupted_sig(context);
-	const struct receiver *r = &rec.main;
+	const struct receiver *r = interrupted_receiver_sig(gp);
 
-	if (!admits(r, signo)) {
-		if (!is_runtimes_thread_sig())
-			return true;
-		r = gp && gp->resume & RESUME_OWN_TLS ? gmp__signal_state()->receiver : NULL;
-	}
-	if (r && gp && r->gp == gp && admits(r, signo) && !ld_rlx(&r->busy))
+	bool for_main = admits(&rec.main, signo);
+
+	if (!for_main && !is_runtimes_thread_sig())
+		return true;
+	if (r && (r == &rec.main || !for_main) && admits(r, signo) && !ld_rlx(&r->busy))
 		return true;
 	return !forward_sig(info);
 }
@@ -475,11 +402,11 @@ static void handle_here(const struct receiver *r, int signo, const siginfo_t *in
 	sigset_t only = mask_set(mask_bit(signo));
 
 	if (ld_rlx(&r->mask) & mask_bit(signo)) { /* blocked meanwhile */
-		receiver_send_sig(signo, info);
+		siginfo_send_sig(signo, info);
 		return;
 	}
 	LIBC(pthread_sigmask)(SIG_UNBLOCK, &only, NULL);
-	receiver_send_to_sig(os_thread_id(), signo, info);
+	siginfo_send_to_sig(os_thread_id(), signo, info);
 }
 
 /* Step 3.  Returns the stored signal, with *info, or 0. */
@@ -509,8 +436,7 @@ void gmp__handler_wait_end(void)
 	if (unlikely(r != NULL) && r->waits)
 		signo = end_wait(r, &info);
 	kill_wait_ended();
-	if (unlikely(r != NULL) && r->exact)
-		mask_apply();
+	mask_apply();
 	if (signo)
 		handle_here(r, signo, &info);
 	kill_run();
@@ -544,21 +470,27 @@ bool receiver_cut_wait(struct g *gp)
 }
 
 /* RECEIVER-6 */
-bool receiver_thread_admits(int tid, int signo)
+struct os_thread_signals receiver_thread_signals(int tid)
 {
+	struct os_thread_signals s = { .blocked = ~UINT64_C(0) };
 	char path[64], line[128];
-	unsigned long long blocked = ~0ull;
+	int found = 0;
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/status", tid);
 	FILE *f = fopen(path, "re");
 
 	if (!f)
-		return false;
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "SigBlk: %llx", &blocked) == 1)
-			break;
+		return s;
+	while (found < 2 && fgets(line, sizeof(line), f))
+		found += sscanf(line, "SigPnd: %" SCNx64, &s.pending) == 1 ||
+			 sscanf(line, "SigBlk: %" SCNx64, &s.blocked) == 1;
 	fclose(f);
-	return !(blocked & mask_bit(signo));
+	return s;
+}
+
+static bool thread_admits(int tid, int signo)
+{
+	return !(receiver_thread_signals(tid).blocked & mask_bit(signo));
 }
 
 /* AGAIN: at most TRIES times.  LATER: without bound. */
@@ -577,9 +509,9 @@ static enum delivery send_to_running(const struct receiver *r, int signo, const 
 		return AGAIN; /* in a wait that no handler ends */
 	if (!m_of_running(r->gp, &tid, &since, &ran_from))
 		return LATER;
-	if (!receiver_thread_admits(tid, signo))
+	if (!thread_admits(tid, signo))
 		return ld_rlx(&r->swapped) ? LATER : AGAIN;
-	return receiver_send_to_sig(tid, signo, info) == 0 ? DONE : AGAIN;
+	return siginfo_send_to_sig(tid, signo, info) == 0 ? DONE : AGAIN;
 }
 
 static struct receiver *choose_locked(int signo)
@@ -638,7 +570,7 @@ static void handle_by_thread(int signo, const siginfo_t *info)
 	sigset_t only = mask_set(mask_bit(signo));
 
 	rec.forced = signo;
-	receiver_send_to_sig(rec.tid, signo, info);
+	siginfo_send_to_sig(rec.tid, signo, info);
 	LIBC(pthread_sigmask)(SIG_UNBLOCK, &only, NULL);
 	rec.forced = 0;
 }
@@ -652,7 +584,7 @@ static enum delivery try_deliver(int signo, const siginfo_t *info, struct receiv
 		return NONE;
 	if (is_present(&rec.main)) {
 		done = deliver_once(signo, info, stored);
-		if (done == NONE && receiver_send_sig(signo, info) == 0) /* blocked meanwhile */
+		if (done == NONE && siginfo_send_sig(signo, info) == 0) /* blocked meanwhile */
 			done = DONE;
 	}
 	rt_leave();
@@ -666,8 +598,10 @@ static void deliver(int signo, const siginfo_t *info)
 	int tries = 0;
 
 	while ((done = try_deliver(signo, info, &stored)) == LATER ||
-	       (done == AGAIN && tries++ < TRIES))
+	       (done == AGAIN && tries++ < TRIES)) {
 		os_nap(TRY_NS);
+		kill_pass();
+	}
 	if (done != DONE)
 		handle_by_thread(signo, info);
 }
@@ -683,26 +617,34 @@ static void signal_thread_mask(void)
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, NULL, SIGSET_BYTES);
 }
 
-static void *signal_thread_main(void *arg)
+/* Returns false if the thread got no SIG_FORWARD for ns (0: without bound). */
+static bool next_signal(siginfo_t *info, int64_t ns)
 {
 	uint64_t only = mask_bit(SIG_FORWARD);
+	struct timespec wait = { .tv_nsec = ns };
+
+	return syscall(SYS_rt_sigtimedwait, &only, info, ns ? &wait : NULL, SIGSET_BYTES) ==
+	       SIG_FORWARD; /* EINTR: a trampoline has forwarded a signal */
+}
+
+static void *signal_thread_main(void *arg)
+{
 	siginfo_t info;
+	int64_t ns = 0;
 
 	(void)arg;
 	for (;;) {
 		signal_thread_mask();
-		if (syscall(SYS_rt_sigtimedwait, &only, &info, NULL, SIGSET_BYTES) != SIG_FORWARD)
-			continue; /* a trampoline has forwarded a signal */
-		if (kill_is_note(&info)) {
-			kill_deliver(&info);
-			continue;
+		bool got = next_signal(&info, ns) && !siginfo_is_note_sig(&info);
+
+		if (got) {
+			siginfo_unpack_sig(&info);
+			if (info.si_signo && info.si_signo < FIRST_QUEUED)
+				and_rlx(&rec.forwarded, ~mask_bit(info.si_signo));
+			if (info.si_signo)
+				deliver(info.si_signo, &info);
 		}
-		receiver_unpack_sig(&info);
-		if (!info.si_signo)
-			continue;
-		if (info.si_signo < FIRST_QUEUED)
-			and_rlx(&rec.forwarded, ~mask_bit(info.si_signo));
-		deliver(info.si_signo, &info);
+		ns = kill_pass();
 	}
 	return NULL;
 }

@@ -46,35 +46,26 @@ void receiver_begin(void);
 
 /* The signal thread exists, and brings signals to green threads of this run. */
 bool receiver_has_thread(void);
-/* Send a note of kill.c, with the signal and the thread, to an OS thread; 0: the signal thread. */
-enum { RECEIVER_CODE_NOTE = -1003 };
-int receiver_send_note(int tid, int signo, pthread_t to);
+/* Let the signal thread call kill_pass.  Returns 0, or -1: there is none, or the kernel's queue of
+ * signals is full. */
+int receiver_wake(void);
 /* Claim the wait of gp with -EINTR; false if it is in no wait that ends so.  The caller calls
  * ready. */
 bool receiver_cut_wait(struct g *gp);
-/* The OS thread does not block the signal: RECEIVER-6. */
-bool receiver_thread_admits(int tid, int signo);
+/* What the kernel tells of an OS thread: RECEIVER-6. */
+struct os_thread_signals {
+	uint64_t blocked, pending;
+};
+struct os_thread_signals receiver_thread_signals(int tid);
 
 /* In the handler of signo on any thread: true if the program's handler must run here; otherwise the
- * signal has been sent to where it belongs.  handled: the program has a handler. */
-bool receiver_route_sig(int signo, bool handled, siginfo_t *info, void *context);
+ * signal has been sent to where it belongs.  handled: the program has a handler.  for_thread: the
+ * signal was sent by siginfo_send_for_thread_sig. */
+bool receiver_route_sig(int signo, bool handled, bool for_thread, siginfo_t *info, void *context);
 /* The green thread whose code the handler has interrupted, or NULL. */
 struct g *receiver_interrupted_sig(const void *context);
 
-/* Send the signal, whose info was unpacked, to the process; to the OS thread tid. */
-int receiver_send_sig(int signo, const siginfo_t *info);
-int receiver_send_to_sig(int tid, int signo, const siginfo_t *info);
-/* For a new signal: that OS thread calls the program's handler itself. */
-int receiver_send_for_thread(int tid, int signo, siginfo_t *info);
 /* The caller is the main receiver, and admits the signal: one for the process is its own. */
 bool receiver_is_mine(int signo);
-/* Before receiver_unpack_sig: was the signal sent by receiver_send_for_thread? */
-bool receiver_is_for_thread_sig(const siginfo_t *info);
-/* Undo the packing of a siginfo that one of them has sent, and set si_errno to the epoch of the
- * signal (SIGTAB-6); it is 0 for the program.  Returns true if it was sent to a thread: the program
- * had a handler for it, and did not block it. */
-bool receiver_unpack_sig(siginfo_t *info);
-/* After receiver_unpack_sig: the handler that accepted the signal was removed. */
-bool receiver_is_stale_sig(const siginfo_t *info);
 
 #endif

@@ -4,9 +4,12 @@
 #include <string.h>
 
 #include "base/lock.h"
+#include "base/os.h"
 #include "enter.h"
 #include "machine/tlslayout.h"
 #include "mode/owntls.h"
+#include "posix/kill.h"
+#include "posix/signal.h"
 #include "posix/thread.h"
 
 /* 25 records of a chain with 100,000 threads.  A struct of libc is aligned to 64 bytes. */
@@ -18,14 +21,30 @@ static struct {
 	struct thread *chain[CHAINS];
 } table;
 
+/* The handler may have interrupted a holder of other locks, but not of this one (SIGTAB-7).  So it
+ * neither checks the order of locks nor touches the list of locks that the OS thread holds. */
+static void lock_in_handler(void)
+{
+	while (xchg_acq(&table.lock.word, LOCK_TAKEN)) /* ORD(lock) */
+		os_yield();
+}
+
 void threads_lock(void)
 {
-	lock(&table.lock, LR_THREADS);
+	signals_hold();
+	if (unlikely(handler_runs()))
+		lock_in_handler();
+	else
+		lock(&table.lock, LR_THREADS);
 }
 
 void threads_unlock(void)
 {
-	unlock(&table.lock, LR_THREADS);
+	if (unlikely(handler_runs()))
+		st_rel(&table.lock.word, LOCK_FREE); /* ORD(lock) */
+	else
+		unlock(&table.lock, LR_THREADS);
+	signals_release();
 }
 
 static struct thread **chain_of(pthread_t self)
@@ -54,6 +73,7 @@ struct thread *thread_find(pthread_t self)
 
 void thread_unused(struct thread *t)
 {
+	kill_unlist(t);
 	t->next = table.unused;
 	table.unused = t;
 }
@@ -101,7 +121,7 @@ static struct thread *take_unused(void)
  * would be between the allocations of the program: servers scan those they make for each thread. */
 static struct thread *more_records(void)
 {
-	struct thread *t = malloc(RECORDS * sizeof(*t));
+	struct thread *t = calloc(RECORDS, sizeof(*t));
 
 	if (!t)
 		return NULL;
@@ -133,6 +153,7 @@ void thread_give_block(struct tlsblock *b)
 
 void threads_forget(void)
 {
+	kill_forget();
 	memset(&table, 0, sizeof(table));
 }
 

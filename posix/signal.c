@@ -33,6 +33,14 @@
  *             What is still in the other trampoline, or was forwarded, finds no handler.  What was
  *             deferred while a handler ran has an older epoch.  The epoch is in one word with the
  *             handler, so a trampoline that reads the new epoch finds no handler after it.
+ *   SIGTAB-7  A handler may call pthread_kill, and may leave by siglongjmp.  So none interrupts a
+ *             holder of the lock of the table of threads, nor pthread_create and the wakeup of a
+ *             parked waiter, which take locks of the runtime.  Between signals_hold and
+ *             signals_release the trampoline blocks the signal in the interrupted code and sends
+ *             it to the own OS thread again; signals_release unblocks it.  Notes are dropped:
+ *             kill.c repeats them.  Such a section does not wait, so its OS thread stays the same.
+ *   SIGTAB-8  SA_RESETHAND is done by the trampoline that calls the handler.  The kernel would
+ *             reset the action at the first trampoline, which may forward the signal.
  */
 #include "posix/signal.h"
 
@@ -47,6 +55,7 @@
 #include "posix/hook.h"
 #include "posix/kill.h"
 #include "posix/receiver.h"
+#include "posix/siginfo.h"
 
 enum { SIGNALS = 64, SIG_CANCEL = 32, SIG_SETXID = 33, HANDLER_ROOM = 64 * 1024 };
 
@@ -61,6 +70,7 @@ static struct {
 	struct sigaction act[SIGNALS + 1]; /* under spin */
 	uint64_t taker[SIGNALS + 1];       /* (a) its handler, and above it the epoch: SIGTAB-6 */
 	uint64_t held;                     /* under spin */
+	uint64_t resets;                   /* (a) signals with SA_RESETHAND; changes under spin */
 } table;
 
 uint32_t gmp__signals_used;
@@ -77,6 +87,11 @@ static bool is_trampoline(const struct sigaction *sa)
 static bool is_function(const struct sigaction *sa)
 {
 	return sa->sa_handler != SIG_DFL && sa->sa_handler != SIG_IGN;
+}
+
+static bool is_set_sig(handler_fn handler)
+{
+	return handler && handler != (handler_fn)(void *)SIG_IGN;
 }
 
 /* SIG_DFL, SIG_IGN or a function. */
@@ -103,12 +118,81 @@ uint64_t signal_undeferred(void)
 	return bits;
 }
 
+bool signal_is_fault_sig(int signo)
+{
+	switch (signo) {
+	case SIGSEGV:
+	case SIGBUS:
+	case SIGFPE:
+	case SIGILL:
+	case SIGTRAP:
+	case SIGSYS: return true;
+	default: return false;
+	}
+}
+
+static bool does_nothing_by_default(int signo)
+{
+	return signo == SIGCHLD || signo == SIGCONT || signo == SIGWINCH || signo == SIGURG;
+}
+
 /* Signals whose default action does not end the process.  It must not look like a handler for
  * longer than necessary: a signal that is ignored by default would end system calls with EINTR. */
 static uint64_t mild_signals(void)
 {
 	return mask_bit(SIGCHLD) | mask_bit(SIGCONT) | mask_bit(SIGWINCH) | mask_bit(SIGURG) |
 	       mask_bit(SIGTSTP) | mask_bit(SIGTTIN) | mask_bit(SIGTTOU);
+}
+
+/* --- the table --- */
+
+/* SIGTAB-2.  Returns the mask from before. */
+static uint64_t table_lock(void)
+{
+	uint64_t before = os_signals_block();
+
+	while (pthread_spin_trylock(&table.spin))
+		LIBC(sched_yield)();
+	return before;
+}
+
+static void table_unlock(uint64_t before)
+{
+	pthread_spin_unlock(&table.spin);
+	os_signals_restore(before);
+}
+
+static const struct sigaction holder = { .sa_sigaction = default_trampoline,
+					 .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART };
+
+static void set_entry(int signo, const struct sigaction *sa)
+{
+	table.act[signo] = *sa;
+	uint64_t epoch = ld_rlx(&table.taker[signo]) >> EPOCH_SHIFT << EPOCH_SHIFT;
+
+	st_rlx(&table.taker[signo], epoch | (uintptr_t)sa->sa_handler);
+	if (is_function(sa) && sa->sa_flags & SA_RESETHAND)
+		or_rlx(&table.resets, mask_bit(signo));
+	else
+		and_rlx(&table.resets, ~mask_bit(signo));
+}
+
+/* What the kernel gets for *sa, with the table locked.  dropped: SIGTAB-6. */
+static struct sigaction for_kernel(int signo, const struct sigaction *sa, bool dropped)
+{
+	struct sigaction k = *sa;
+
+	table.held &= ~mask_bit(signo);
+	if (is_function(sa)) {
+		k.sa_sigaction = trampoline;
+		k.sa_flags |= SA_SIGINFO | SA_ONSTACK;
+		k.sa_flags &= ~(int)SA_RESETHAND; /* SIGTAB-8 */
+	} else if (sa->sa_handler == SIG_DFL &&
+		   (receiver_defers(signo) || (dropped && !(mild_signals() & mask_bit(signo))))) {
+		table.held |= mask_bit(signo);
+		k = holder;
+	}
+	return k;
 }
 
 /* --- the handler --- */
@@ -139,12 +223,8 @@ static void default_action_sig(int signo)
 {
 	struct sigaction dfl = { .sa_handler = SIG_DFL };
 
-	switch (signo) {
-	case SIGCHLD:
-	case SIGCONT:
-	case SIGWINCH: return;
-	default: break;
-	}
+	if (does_nothing_by_default(signo))
+		return;
 	LIBC(sigaction)(signo, &dfl, NULL);
 	and_rlx(&table.held, ~mask_bit(signo));
 	syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), signo); /* when the trampoline returns */
@@ -159,62 +239,139 @@ static void note_run_sig(struct signal_state *s, int signo)
 		s->restarts = now.sa_flags & SA_RESTART;
 }
 
-/* by_default: the kernel had the default trampoline when it took the signal. */
-static void call_handler_sig(int signo, bool by_default, siginfo_t *info, void *context)
+/* SIGTAB-8.  Returns the handler if it is the caller's to call. */
+static handler_fn reset_sig(int signo, handler_fn handler)
+{
+	struct sigaction dfl = { .sa_handler = SIG_DFL }, k;
+	uint64_t before = table_lock();
+
+	if (ld_rlx(&table.resets) & mask_bit(signo)) {
+		k = for_kernel(signo, &dfl, true);
+		set_entry(signo, &dfl);
+		LIBC(sigaction)(signo, &k, NULL);
+	} else {
+		handler = handler_sig(signo);
+	}
+	table_unlock(before);
+	return handler;
+}
+
+/* A signal in the trampoline. */
+struct delivery {
+	int signo;
+	bool by_default; /* the kernel had the default trampoline when it took the signal */
+	siginfo_t *info;
+	void *context;
+	struct g *gp; /* the green thread that it interrupted, or NULL */
+	int error;    /* errno of the interrupted code */
+};
+
+/* by_default: the default action, if there is no handler; otherwise SIGTAB-6.  Returns whether a
+ * handler has run. */
+static bool call_handler_sig(const struct delivery *d, bool by_default)
 {
 	uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
-	handler_fn handler = handler_sig(signo);
+	handler_fn handler = handler_sig(d->signo);
 	struct signal_state *s = gmp__signal_state(), before = *s;
 
-	if (handler == (handler_fn)(void *)SIG_IGN)
-		return;
-	if (!handler) {
-		if (by_default) /* otherwise: SIGTAB-6 */
-			default_action_sig(signo);
-		return;
+	if (is_set_sig(handler)) {
+		note_run_sig(s, d->signo);
+		if (ld_rlx(&table.resets) & mask_bit(d->signo))
+			handler = reset_sig(d->signo, handler);
 	}
-	note_run_sig(s, signo);
-	info->si_errno = 0;
-	s->low = low_end_sig(context, frame);
+	if (!is_set_sig(handler)) {
+		if (!handler && by_default)
+			default_action_sig(d->signo);
+		return false;
+	}
+	d->info->si_errno = 0;
+	s->low = low_end_sig(d->context, frame);
 	s->high = frame;
-	handler(signo, info, context); /* one without SA_SIGINFO ignores two arguments */
+	kill_handler_sig(d->gp, 1);
+	errno = d->error;
+	handler(d->signo, d->info, d->context); /* one without SA_SIGINFO ignores two arguments */
+	kill_handler_sig(d->gp, -1);
 	s->low = before.low;
 	s->high = before.high;
+	return true;
 }
 
 static bool has_handler_sig(int signo)
 {
-	handler_fn handler = handler_sig(signo);
+	return is_set_sig(handler_sig(signo));
+}
 
-	return handler && handler != (handler_fn)(void *)SIG_IGN;
+/* A note of kill.c, or what the kernel made of one: without memory it loses the siginfo. */
+static bool is_note_sig(int signo, const siginfo_t *info, const struct g *gp)
+{
+	bool lost = info->si_code == SI_USER && info->si_pid == 0 && info->si_uid == 0;
+
+	return siginfo_is_note_sig(info) || (lost && kill_is_pending_sig(signo, gp));
+}
+
+/* SIGTAB-7.  info was unpacked. */
+static void defer_sig(int signo, bool for_thread, const siginfo_t *info, void *context)
+{
+	struct signal_state *s = gmp__signal_state();
+	int tid = os_thread_id();
+
+	sigaddset(&((ucontext_t *)context)->uc_sigmask, signo);
+	s->deferred |= mask_bit(signo);
+	if (for_thread)
+		siginfo_send_for_thread_sig(tid, signo, info);
+	else
+		siginfo_send_to_sig(tid, signo, info);
+}
+
+void signals_deliver(struct signal_state *s)
+{
+	sigset_t set = mask_set(s->deferred);
+
+	s->deferred = 0;
+	LIBC(pthread_sigmask)(SIG_UNBLOCK, &set, NULL);
+}
+
+/* Both return whether a handler has run. */
+static bool take_note_sig(const struct delivery *d)
+{
+	uint32_t epoch = signal_epoch_sig(d->signo);
+
+	return !gmp__signal_state()->holds && kill_take_sig(d->signo, d->info, d->gp) &&
+	       call_handler_sig(d, epoch == signal_epoch_sig(d->signo));
+}
+
+static bool take_signal_sig(const struct delivery *d)
+{
+	bool for_thread = siginfo_is_for_thread_sig(d->info);
+	bool forwarded = siginfo_unpack_sig(d->info), handled = has_handler_sig(d->signo);
+	bool accepted = forwarded || !d->by_default || siginfo_is_stale_sig(d->info);
+
+	if (accepted && !handled)
+		return false; /* SIGTAB-6 */
+	if (handled && gmp__signal_state()->holds && !signal_is_fault_sig(d->signo)) {
+		defer_sig(d->signo, for_thread, d->info, d->context);
+		return false;
+	}
+	return receiver_route_sig(d->signo, handled, for_thread, d->info, d->context) &&
+	       call_handler_sig(d, d->by_default);
 }
 
 static void take_sig(int signo, bool by_default, siginfo_t *info, void *context)
 {
-	int saved = errno;
+	int error = errno;
+	struct delivery d = {
+		.signo = signo,
+		.by_default = by_default,
+		.info = info,
+		.context = context,
+		.gp = receiver_interrupted_sig(context),
+		.error = error,
+	};
+	/* a handler may change errno, as natively */
+	bool ran = is_note_sig(signo, info, d.gp) ? take_note_sig(&d) : take_signal_sig(&d);
 
-	if (kill_is_note(info)) {
-		const struct g *gp = receiver_interrupted_sig(context);
-		bool mine = kill_take_sig(signo, info, gp);
-
-		errno = saved;
-		if (!mine)
-			return;
-		call_handler_sig(signo, false, info, context); /* it had a handler: SIGTAB-6 */
-		kill_handled_sig(gp);
-		return;
-	}
-	bool for_thread = receiver_is_for_thread_sig(info);
-	bool forwarded = receiver_unpack_sig(info), handled = has_handler_sig(signo);
-	bool accepted = forwarded || !by_default || receiver_is_stale_sig(info);
-
-	if (accepted && !handled)
-		return; /* SIGTAB-6 */
-	bool here = for_thread || receiver_route_sig(signo, handled, info, context);
-
-	errno = saved;
-	if (here)
-		call_handler_sig(signo, by_default, info, context);
+	if (!ran)
+		errno = error;
 }
 
 static void trampoline(int signo, siginfo_t *info, void *context)
@@ -228,51 +385,7 @@ static void default_trampoline(int signo, siginfo_t *info, void *context)
 	take_sig(signo, true, info, context);
 }
 
-/* --- the table --- */
-
-/* SIGTAB-2.  Returns the mask from before. */
-static uint64_t table_lock(void)
-{
-	uint64_t before = os_signals_block();
-
-	while (pthread_spin_trylock(&table.spin))
-		LIBC(sched_yield)();
-	return before;
-}
-
-static void table_unlock(uint64_t before)
-{
-	pthread_spin_unlock(&table.spin);
-	os_signals_restore(before);
-}
-
-static const struct sigaction holder = { .sa_sigaction = default_trampoline,
-					 .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART };
-
-static void set_entry(int signo, const struct sigaction *sa)
-{
-	table.act[signo] = *sa;
-	uint64_t epoch = ld_rlx(&table.taker[signo]) >> EPOCH_SHIFT << EPOCH_SHIFT;
-
-	st_rlx(&table.taker[signo], epoch | (uintptr_t)sa->sa_handler);
-}
-
-/* What the kernel gets for *sa, with the table locked.  dropped: SIGTAB-6. */
-static struct sigaction for_kernel(int signo, const struct sigaction *sa, bool dropped)
-{
-	struct sigaction k = *sa;
-
-	table.held &= ~mask_bit(signo);
-	if (is_function(sa)) {
-		k.sa_sigaction = trampoline;
-		k.sa_flags |= SA_SIGINFO | SA_ONSTACK;
-	} else if (sa->sa_handler == SIG_DFL &&
-		   (receiver_defers(signo) || (dropped && !(mild_signals() & mask_bit(signo))))) {
-		table.held |= mask_bit(signo);
-		k = holder;
-	}
-	return k;
-}
+/* --- sigaction --- */
 
 /* SIGTAB-1: what the program sees of k, which the kernel has; entry: the table's. */
 static struct sigaction for_program(int signo, struct sigaction k, const struct sigaction *entry)
@@ -304,6 +417,8 @@ static int set_locked(int signo, const struct sigaction *sa, struct sigaction *o
 {
 	struct sigaction entry = table.act[signo], kernels, mine;
 
+	if (sa && !is_function(sa))
+		kill_discard(signo, sa->sa_handler == SIG_IGN || does_nothing_by_default(signo));
 	if (sa) {
 		bool dropped = is_function(&entry) && !is_function(sa) && receiver_admits(signo);
 
@@ -364,6 +479,19 @@ HOOK int sigaction(int signo, const struct sigaction *sa, struct sigaction *old)
 	if (!result && sa && is_function(sa) && hook_how() == HOOK_PARK)
 		receiver_begin();
 	return result;
+}
+
+enum signal_action signal_action(int signo)
+{
+	struct sigaction now;
+
+	if (sigaction(signo, NULL, &now))
+		return ACTION_DEFAULT;
+	if (now.sa_handler == SIG_IGN)
+		return ACTION_IGNORE;
+	if (now.sa_handler == SIG_DFL)
+		return does_nothing_by_default(signo) ? ACTION_IGNORE : ACTION_DEFAULT;
+	return ACTION_HANDLER;
 }
 
 HOOK sighandler_t signal(int signo, sighandler_t handler)

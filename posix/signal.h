@@ -3,10 +3,34 @@
 #ifndef GMP_POSIX_SIGNAL_H
 #define GMP_POSIX_SIGNAL_H
 
+#include "base/tls.h"
 #include "posix/mask.h"
 
 /* Signals that are never deferred: faults, and those of libc and the runtime. */
 uint64_t signal_undeferred(void);
+
+/* Faults: the OS thread that gets one handles it. */
+bool signal_is_fault_sig(int signo);
+
+/* What the program has set; ACTION_IGNORE also if the default action does nothing. */
+enum signal_action { ACTION_DEFAULT, ACTION_IGNORE, ACTION_HANDLER };
+enum signal_action signal_action(int signo);
+
+/* SIGTAB-7.  Sections may nest. */
+static inline void signals_hold(void)
+{
+	gmp__signal_state()->holds++;
+}
+
+void signals_deliver(struct signal_state *s);
+
+static inline void signals_release(void)
+{
+	struct signal_state *s = gmp__signal_state();
+
+	if (--s->holds == 0 && unlikely(s->deferred))
+		signals_deliver(s);
+}
 
 /* SIGTAB-6: how often a handler of the signal was removed. */
 uint32_t signal_epoch_sig(int signo);

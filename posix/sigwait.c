@@ -22,6 +22,7 @@
 #include "posix/hook.h"
 #include "posix/kill.h"
 #include "posix/receiver.h"
+#include "posix/siginfo.h"
 
 static struct timespec left_of(int64_t deadline)
 {
@@ -38,17 +39,32 @@ static int64_t deadline_of(const struct timespec *timeout)
 	return gmp_deadline(timeout->tv_sec * GMP_S + timeout->tv_nsec);
 }
 
-/* In blocking code: sigtimedwait, which only a handler of the program ends with EINTR. */
+/* A note of kill.c has ended sigtimedwait: a signal may be pending for the caller. */
+static int take_noted(const sigset_t *set, siginfo_t *got)
+{
+	kill_note_taken();
+	return kill_take(mask_of(set), got);
+}
+
+/* sigtimedwait, which only a handler of the program ends with EINTR.  Returns 0 to try again. */
+static int take_once(const sigset_t *set, siginfo_t *got, const struct timespec *timeout)
+{
+	int signo = LIBC(sigtimedwait)(set, got, timeout);
+
+	if (signo > 0 && siginfo_is_note_sig(got))
+		return take_noted(set, got);
+	return signo < 0 && errno == EINTR && !gmp__signal_state()->ran ? 0 : signo;
+}
+
+/* In blocking code. */
 static int take(const sigset_t *set, siginfo_t *got, const struct timespec *timeout)
 {
-	struct signal_state *s = gmp__signal_state();
 	int64_t deadline = deadline_of(timeout);
 	struct timespec left;
 	int signo;
 
-	s->ran = false;
-	while (((signo = LIBC(sigtimedwait)(set, got, timeout)) < 0 && errno == EINTR && !s->ran) ||
-	       (signo > 0 && kill_resend(got))) {
+	gmp__signal_state()->ran = false;
+	while (!(signo = take_once(set, got, timeout))) {
 		if (deadline == GMP_FOREVER)
 			continue;
 		left = left_of(deadline);
@@ -60,17 +76,17 @@ static int take(const sigset_t *set, siginfo_t *got, const struct timespec *time
 /* sigtimedwait in blocking code. */
 static int wait_kernel(const sigset_t *set, siginfo_t *info, const struct timespec *timeout)
 {
-	if (!kill_expect(set))
+	sigset_t before;
+
+	if (!kill_expect(set, &before))
 		return take(set, info, timeout);
 	int signo = kill_take(mask_of(set), info);
 
-	if (signo)
-		info->si_code = SI_USER; /* as libc does */
-	else
+	if (!signo)
 		signo = take(set, info, timeout);
 	int err = errno;
 
-	kill_unexpect(set);
+	kill_unexpect(&before);
 	errno = err;
 	return signo;
 }
@@ -86,7 +102,7 @@ static int wait_for_info(const sigset_t *set, siginfo_t *info, const struct time
 				     : HOOK_BLOCKING(wait_kernel(set, &got, timeout));
 
 	if (signo > 0) {
-		receiver_unpack_sig(&got);
+		siginfo_unpack_sig(&got);
 		got.si_errno = 0;
 		if (info)
 			*info = got;
@@ -211,4 +227,15 @@ HOOK int sigsuspend(const sigset_t *set)
 		errno = err;
 		result;
 	}));
+}
+
+/* --- sigpending --- */
+
+HOOK int sigpending(sigset_t *set)
+{
+	int result = LIBC(sigpending)(set);
+
+	if (result == 0 && hook_how() == HOOK_PARK)
+		*set = mask_set(mask_of(set) | kill_pending());
+	return result;
 }

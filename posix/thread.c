@@ -18,6 +18,7 @@
 #include "mode/owntls.h"
 #include "posix/cancel.h"
 #include "posix/mask.h"
+#include "posix/signal.h"
 #include "ready.h"
 #include "spawn.h"
 #include "stack.h"
@@ -164,7 +165,7 @@ static int read_attr(const pthread_attr_t *attr, struct thread *t, size_t *stack
 	return err;
 }
 
-int thread_create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *), void *arg,
+static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *), void *arg,
 		  bool c11)
 {
 	struct thread *t = thread_record();
@@ -185,6 +186,16 @@ int thread_create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	thread_unused(t);
 	threads_unlock();
 	return err == EINVAL ? EINVAL : EAGAIN;
+}
+
+int thread_create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *), void *arg,
+		  bool c11)
+{
+	signals_hold(); /* no handler leaves a lock of the runtime by siglongjmp */
+	int err = create(out, attr, fn, arg, c11);
+
+	signals_release();
+	return err;
 }
 
 /* --- which threads are green --- */

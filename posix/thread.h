@@ -64,17 +64,21 @@ struct thread {
 	void *arg;               /* (c) */
 	uint64_t mask;           /* (a) of signals; (o) after its begin */
 	uint64_t killed;         /* (a) signals that are pending for it: kill.c */
+	uint64_t offered;        /* (o) of the signal thread: killed before its fence, KILL-2 */
 	uint64_t expected;       /* (a) signals of its sigwait; written by it: KILL-6 */
-	sigset_t kernel_mask;    /* (o) of its OS thread, before its sigwait */
-	uint32_t stage;          /* (a) of its wait; written by it: kill.c */
-	void *result;            /* (o) until it is ENDED */
-	bool pending;            /* (l) pthread_cancel was called */
-	bool disabled;           /* (o) PTHREAD_CANCEL_DISABLE */
-	bool async;              /* (o) PTHREAD_CANCEL_ASYNCHRONOUS */
-	bool exiting;            /* (o) it unwinds or runs destructors: no cancellation */
-	uint32_t handling;       /* (a) written by the thread: depth of handlers of kill.c; too high
-	                            from a siglongjmp out of one until the next wait */
-	char name[THREAD_NAME];  /* (l) "": that of the program */
+	int noted;               /* (l) the signal of a note to its sigwait; 0: none */
+	unsigned tries;          /* (l) of the signal thread: KILL-7 */
+	struct thread *next_killed,
+		**at_killed;    /* (l) in the list of kill.c; at_killed NULL: not */
+	uint32_t stage;         /* (a) of its wait; written by it: kill.c */
+	void *result;           /* (o) until it is ENDED */
+	bool pending;           /* (l) pthread_cancel was called */
+	bool disabled;          /* (o) PTHREAD_CANCEL_DISABLE */
+	bool async;             /* (o) PTHREAD_CANCEL_ASYNCHRONOUS */
+	bool exiting;           /* (o) it unwinds or runs destructors: no cancellation */
+	uint32_t handling;      /* (a) written by the thread: depth of its signal handlers; too
+	                            high from a siglongjmp out of one until the next wait */
+	char name[THREAD_NAME]; /* (l) "": that of the program */
 };
 
 /* --- registry.c --- */

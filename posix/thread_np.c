@@ -3,8 +3,9 @@
  * Replaces the functions that give a thread's id to the kernel: no kernel thread belongs to a green
  * thread.
  *
- *   signals      of pthread_kill with a handler: kill.c.  Others are sent to the OS thread that
- *                runs the green thread, if one does, otherwise to the process
+ *   signals      of pthread_kill and raise with a handler, or that the thread blocks: kill.c.
+ *                Others are sent to the OS thread that runs the green thread, if one does,
+ *                otherwise to the process
  *   CPU clock    ENOENT: the CPU time of a green thread is not known to the kernel
  *   affinity     stored nowhere: all CPUs of the process; to set it has no effect
  *   scheduling   SCHED_OTHER with priority 0; another policy is EPERM
@@ -17,8 +18,10 @@
 #include "base/lock.h"
 #include "base/os.h"
 #include "g.h"
+#include "m.h"
 #include "posix/kill.h"
 #include "posix/receiver.h"
+#include "posix/siginfo.h"
 #include "posix/thread.h"
 
 /* With the table's lock: the thread, or NULL.  In the child of a fork also its first thread before
@@ -38,8 +41,12 @@ enum { SIGNALS = 64, FIRST_OF_LIBC = 32, LAST_OF_LIBC = 33 };
  * signal comes. */
 static int runs_on(const struct g *gp)
 {
+	uint64_t ran_from;
+	int64_t since;
 	int tid = 0;
 
+	if (handler_runs()) /* it may have interrupted the holder of the lock */
+		return m_of_running(gp, &tid, &since, &ran_from) ? tid : 0;
 	lock(&sched.lock, LR_SCHED);
 	for (const struct m *m = sched.allm; m && !tid; m = m->alllink)
 		if (ld_rlx(&m->curg) == gp)
@@ -48,36 +55,25 @@ static int runs_on(const struct g *gp)
 	return tid;
 }
 
-/* The program has a handler for the signal: the trampoline of signal.c is installed. */
-static bool has_handler(int sig)
-{
-	struct sigaction now;
-
-	return sigaction(sig, NULL, &now) == 0 && now.sa_handler != SIG_DFL &&
-	       now.sa_handler != SIG_IGN;
-}
-
 static int send_signal(int tid, int sig, const union sigval *value)
 {
-	siginfo_t info = { .si_signo = sig, .si_code = SI_QUEUE };
+	siginfo_t info = siginfo_make_sig(sig, SI_QUEUE);
 	pid_t pid = getpid();
 	long err;
 
-	info.si_pid = pid;
-	info.si_uid = getuid();
 	if (value)
 		info.si_value = *value;
 	int before = errno;
 
 	/* SI_QUEUE does not tell that the signal is for one thread (RECEIVER-5) */
-	if (tid && value && has_handler(sig))
-		err = receiver_send_for_thread(tid, sig, &info);
+	if (tid && value && signal_action(sig) == ACTION_HANDLER)
+		err = siginfo_send_for_thread_sig(tid, sig, &info);
 	else if (tid && value)
-		err = syscall(SYS_rt_tgsigqueueinfo, pid, tid, sig, &info);
+		err = siginfo_send_plain_sig(tid, sig, &info);
 	else if (tid)
 		err = syscall(SYS_tgkill, pid, tid, sig);
 	else if (value)
-		err = syscall(SYS_rt_sigqueueinfo, pid, sig, &info);
+		err = siginfo_send_plain_sig(0, sig, &info);
 	else
 		err = LIBC(kill)(pid, sig);
 	err = err ? errno : 0;
@@ -90,38 +86,72 @@ static bool is_valid(int sig)
 	return sig >= 0 && sig <= SIGNALS && (sig < FIRST_OF_LIBC || sig > LAST_OF_LIBC);
 }
 
+/* What becomes of a signal for a thread of the table. */
+struct sending {
+	int sig;
+	enum signal_action action;
+	bool by_kill; /* it may become pending for the thread: kill.c */
+	/* set by find_target */
+	bool ended, kept; /* the thread has ended; the signal is pending for it */
+	int tid;          /* of the OS thread that runs the thread, or 0 */
+};
+
+/* Returns false if there is no such thread. */
+static bool find_target(pthread_t self, struct sending *s)
+{
+	threads_lock();
+	struct thread *t = find(self);
+
+	s->ended = t && t->state == THREAD_ENDED;
+	s->kept = t && !s->ended && s->by_kill && t != forked_thread() &&
+		  kill_takes(t, s->sig, s->action);
+	if (s->kept)
+		kill_add(t, s->sig);
+	else if (t && !s->ended)
+		s->tid = runs_on(t->g);
+	threads_unlock();
+	return t;
+}
+
 /* Returns 0, an errno value or NOT_GREEN. */
 static int signal_thread(pthread_t self, int sig, const union sigval *value)
 {
-	int tid = 0;
+	struct sending s = { .sig = sig, .by_kill = is_valid(sig) && sig && !value };
 
-	bool valid = is_valid(sig), kills = valid && sig && !value && has_handler(sig);
-
-	/* a handler that the kernel runs at the end of kill_send's call may need the lock */
-	uint64_t before = os_signals_block();
-
-	threads_lock();
-	struct thread *t = find(self);
-	bool ended = t && t->state == THREAD_ENDED, sent = false;
-
-	if (t && !ended) {
-		sent = kills && kill_send(t, sig);
-		tid = runs_on(t->g);
+	if (s.by_kill) {
+		if (hook_how() == HOOK_PARK)
+			receiver_begin();
+		s.action = signal_action(sig);
 	}
-	threads_unlock();
-	os_signals_restore(before);
-	if (!t)
+	if (!find_target(self, &s))
 		return NOT_GREEN;
-	if (!valid)
+	if (!is_valid(sig))
 		return EINVAL;
-	return ended || sent || sig == 0 ? 0 : send_signal(tid, sig, value);
+	if (s.kept)
+		return kill_added(self, sig);
+	return s.ended || sig == 0 ? 0 : send_signal(s.tid, sig, value);
+}
+
+/* Returns false if the signal is not kept for the caller: libc sends it. */
+static bool signal_self(int sig)
+{
+	return is_valid(sig) && sig && kill_self(sig);
 }
 
 HOOK int pthread_kill(pthread_t self, int sig)
 {
-	int err = self == pthread_self() ? NOT_GREEN : signal_thread(self, sig, NULL);
+	int err = NOT_GREEN;
 
+	if (self != pthread_self())
+		err = signal_thread(self, sig, NULL);
+	else if (signal_self(sig))
+		err = 0;
 	return err == NOT_GREEN ? LIBC(pthread_kill)(self, sig) : err;
+}
+
+HOOK int raise(int sig)
+{
+	return signal_self(sig) ? 0 : LIBC(raise)(sig);
 }
 
 HOOK int pthread_sigqueue(pthread_t self, int sig, const union sigval value)

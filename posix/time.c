@@ -175,6 +175,8 @@ HOOK int sched_yield(void)
 	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(sched_yield)());
 	case HOOK_PARK: break;
 	}
+	handler_wait_begin(); /* a signal hardly finds a caller that yields all the time */
 	gmp_yield();
+	handler_wait_end();
 	return 0;
 }

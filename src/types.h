@@ -544,6 +544,7 @@ struct m {
 	uint64_t block_began; /* (o) cpu_ticks; 0: this section is not timed */
 	uint64_t left_id;     /* (o) the G that left its stack last, for trace events on g0 */
 	uint64_t ran_from;  /* (a) cpu_ticks when its G began to run: mode/tracing.h; 0: unknown */
+	uint64_t sigmask;   /* (o) what libgmprt_posix has set on the OS thread: posix/mask.c */
 	int64_t taken_at;   /* (l) when its P was taken last; the clock of os_now */
 	struct stay stay;   /* (a) of that P then; constant while P_TAKEN */
 	uint64_t taken_run; /* (a) p_steps of that P when sysmon asked for it */

@@ -93,6 +93,8 @@ struct signal_state {
 	bool has_mask;
 	bool ours;          /* the OS thread is an M, or was made by libgmprt_posix */
 	bool ran, restarts; /* handlers since the last handler_wait_end; all with SA_RESTART */
+	uint32_t holds;     /* sections in which signals are deferred: SIGTAB-7 */
+	uint64_t deferred;  /* signals that came in such a section */
 };
 struct signal_state *gmp__signal_state(void);
 

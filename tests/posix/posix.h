@@ -46,18 +46,24 @@ __attribute__((unused)) static void posix_green(void *c)
 	((struct posix_case *)c)->fn();
 }
 
-__attribute__((unused)) static void posix_run(void (*fn)(void), int procs)
+/* Returns 0 or a negative errno: fn was not called. */
+__attribute__((unused)) static int posix_try(void (*fn)(void), int procs)
 {
 	struct posix_case c = { fn, procs };
 	gmp_config cfg = GMP_CONFIG_INIT;
 
 	if (procs == 0) {
 		fn();
-		return;
+		return 0;
 	}
 	cfg.procs = procs;
 	cfg.flags = GMP_OWN_TLS;
-	int err = gmp_run(posix_green, &c, &cfg);
+	return gmp_run(posix_green, &c, &cfg);
+}
+
+__attribute__((unused)) static void posix_run(void (*fn)(void), int procs)
+{
+	int err = posix_try(fn, procs);
 
 	if (err == -ENOTSUP)
 		check_skip("no own thread-locals on this machine");

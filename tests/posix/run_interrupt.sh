@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: MIT
 #
 # gmp-run: a handler of SIGTERM or SIGALRM ends accept, read, poll and sem_wait of main with EINTR.
+# Signals of pthread_kill to main reach it wherever it is.
 #
 #   run_interrupt.sh BUILD
 set -euo pipefail
 build=$1
-program=$build/tests/posix_interrupted
 run=$build/tools/gmp-run
 if ! "$run" true 2>"$build/run_interrupt.err"; then
 	grep -q 'not supported here' "$build/run_interrupt.err" && {
@@ -16,15 +16,26 @@ if ! "$run" true 2>"$build/run_interrupt.err"; then
 	cat "$build/run_interrupt.err"
 	exit 1
 fi
-natively=$("$program")
-[ "$(grep -c 'Interrupted system call, main: 1, elsewhere: 0' <<<"$natively")" = 8 ]
-for procs in 1 2 4; do
-	green=$(GMP_PROCS=$procs "$run" "$program")
-	[ "$natively" = "$green" ] || {
-		echo "natively:"
-		echo "$natively"
-		echo "gmp-run, $procs Ps:"
-		echo "$green"
-		exit 1
-	}
-done
+
+# compare PROGRAM: its output natively and on 1, 2 and 4 Ps
+compare() {
+	local natively green procs
+	natively=$("$1")
+	for procs in 1 2 4; do
+		green=$(GMP_PROCS=$procs timeout 50 "$run" "$1")
+		[ "$natively" = "$green" ] || {
+			echo "natively:"
+			echo "$natively"
+			echo "gmp-run, $procs Ps:"
+			echo "$green"
+			exit 1
+		}
+	done
+	printf '%s\n' "$natively"
+}
+
+interrupted=$(compare "$build/tests/posix_interrupted")
+[ "$(grep -c 'Interrupted system call, main: 1, elsewhere: 0' <<<"$interrupted")" = 8 ]
+killed=$(compare "$build/tests/posix_killed")
+[ "$(grep -c 'on main: yes, elsewhere: 0' <<<"$killed")" = 4 ]
+[ "$(grep -c 'on main: no, elsewhere: 0' <<<"$killed")" = 1 ]
