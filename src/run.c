@@ -264,6 +264,13 @@ static int run_set_up(const gmp_config *cfg, bool library)
 	return err;
 }
 
+static int run_begin(const gmp_config *cfg, bool library)
+{
+	int err = claim_runtime();
+
+	return err ? err : run_set_up(cfg, library);
+}
+
 /* Makes an M without regard to max_threads.  Returns NULL without memory. */
 static struct m *m_new_always(void)
 {
@@ -397,10 +404,8 @@ static int run_on_caller(struct m *m, struct g *gp)
 
 static int run_main(gmp_fn fn, void *arg, const gmp_config *cfg, uintptr_t called_from)
 {
-	int err = fn ? claim_runtime() : -EINVAL;
+	int err = fn ? run_begin(cfg, false) : -EINVAL;
 
-	if (!err)
-		err = run_set_up(cfg, false);
 	if (err)
 		return err;
 	struct m *m = first_m_new();
@@ -497,10 +502,8 @@ static int adopt_failed(struct m *m, struct tlsblock *host, char *g0)
 
 int run_adopt(const struct adoption *a, const gmp_config *cfg)
 {
-	int err = claim_runtime();
+	int err = run_begin(cfg, true);
 
-	if (!err)
-		err = run_set_up(cfg, true);
 	if (err)
 		return err;
 	struct m *m = first_m_new();
@@ -523,10 +526,8 @@ int run_adopt(const struct adoption *a, const gmp_config *cfg)
 
 static int run_start(const gmp_config *cfg)
 {
-	int err = claim_runtime();
+	int err = run_begin(cfg, true);
 
-	if (!err)
-		err = run_set_up(cfg, true);
 	if (err)
 		return err;
 	struct m *m = first_m_new();
