@@ -5,15 +5,12 @@
  */
 #define _GNU_SOURCE
 #include <linux/futex.h>
-#include <pthread.h>
-#include <semaphore.h>
 #include <signal.h>
-#include <sys/epoll.h>
-#include <sys/select.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 
 #include "fds.h"
+#include "waits_continued.h"
 
 static volatile sig_atomic_t ran, elsewhere, over;
 static pthread_t main_self;
@@ -54,70 +51,6 @@ static void end(void)
 }
 
 /* --- EINTR --- */
-
-static int pair[2];
-static sem_t sem;
-
-static int do_accept(void)
-{
-	struct sockaddr_in a;
-	int l = tcp_listener(&a, 1), result = accept(l, NULL, NULL), err = errno;
-
-	close(l);
-	errno = err;
-	return result;
-}
-
-static int do_read(void)
-{
-	char c;
-
-	return (int)read(pair[0], &c, 1);
-}
-
-static int do_poll(void)
-{
-	struct pollfd p = { .fd = pair[0], .events = POLLIN };
-
-	return poll(&p, 1, -1);
-}
-
-static int do_select(void)
-{
-	fd_set in;
-
-	FD_ZERO(&in);
-	FD_SET(pair[0], &in);
-	int result = select(pair[0] + 1, &in, NULL, NULL, NULL), err = errno;
-
-	CHECK(FD_ISSET(pair[0], &in)); /* an error leaves the sets */
-	errno = err;
-	return result;
-}
-
-static int do_epoll(void)
-{
-	struct epoll_event e;
-	int ep = epoll_create1(0), result = epoll_wait(ep, &e, 1, -1), err = errno;
-
-	close(ep);
-	errno = err;
-	return result;
-}
-
-static int do_sem_wait(void)
-{
-	return sem_wait(&sem);
-}
-
-static int do_sem_timedwait(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	t.tv_sec += 100;
-	return sem_timedwait(&sem, &t);
-}
 
 static int do_sem_clockwait(void)
 {
@@ -210,14 +143,9 @@ POSIX_TEST(futex_wait_handler_is_eintr)
 
 /* --- waits that continue; another thread ends them after some handlers --- */
 
-static pthread_mutex_t mutex;
-static pthread_rwlock_t rwlock;
-static pthread_barrier_t barrier;
-static pthread_cond_t cond;
 static pthread_once_t once;
 static pthread_t other;
 static sem_t begun;
-static bool condition;
 static int calls;
 
 /* Main may wait now, and its handler runs three times. */
@@ -241,12 +169,6 @@ static void *hold_mutex(void *arg)
 	return arg;
 }
 
-static void wait_mutex(void)
-{
-	CHECK_EQ(pthread_mutex_lock(&mutex), 0);
-	CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
-}
-
 static void wait_mutex_timed(void)
 {
 	struct timespec t;
@@ -265,12 +187,6 @@ static void *hold_rwlock(void *arg)
 	return arg;
 }
 
-static void wait_reader(void)
-{
-	CHECK_EQ(pthread_rwlock_rdlock(&rwlock), 0);
-	CHECK_EQ(pthread_rwlock_unlock(&rwlock), 0);
-}
-
 static void wait_writer(void)
 {
 	CHECK_EQ(pthread_rwlock_wrlock(&rwlock), 0);
@@ -284,27 +200,11 @@ static void *arrive(void *arg)
 	return arg;
 }
 
-static void wait_barrier(void)
-{
-	pthread_barrier_wait(&barrier);
-}
-
 static void *meet(void *arg)
 {
 	let_handlers_run();
-	CHECK_EQ(pthread_mutex_lock(&mutex), 0);
-	condition = true;
-	CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
-	CHECK_EQ(pthread_cond_signal(&cond), 0);
+	satisfy_cond();
 	return arg;
-}
-
-static void wait_cond(void)
-{
-	CHECK_EQ(pthread_mutex_lock(&mutex), 0);
-	while (!condition)
-		CHECK_EQ(pthread_cond_wait(&cond, &mutex), 0);
-	CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
 }
 
 static void call_once(void)
@@ -332,11 +232,6 @@ static void *post(void *arg)
 	return arg;
 }
 
-static void wait_sem(void)
-{
-	CHECK_EQ(sem_wait(&sem), 0);
-}
-
 static void *wake_word(void *arg)
 {
 	let_handlers_run();
@@ -357,11 +252,6 @@ static void *write_one(void *arg)
 	return arg;
 }
 
-static void wait_read(void)
-{
-	CHECK_EQ(do_read(), 1);
-}
-
 static void *end_later(void *arg)
 {
 	let_handlers_run();
@@ -375,16 +265,12 @@ static void wait_join(void)
 
 static void expect_continues(void *(*fn)(void *), void (*wait)(void), int flags)
 {
-	CHECK_EQ(pthread_mutex_init(&mutex, NULL), 0);
-	CHECK_EQ(pthread_rwlock_init(&rwlock, NULL), 0);
-	CHECK_EQ(pthread_barrier_init(&barrier, NULL, 2), 0);
-	CHECK_EQ(pthread_cond_init(&cond, NULL), 0);
+	waits_begin();
 	CHECK_EQ(sem_init(&begun, 0, 0), 0);
 	CHECK_EQ(sem_init(&handled, 0, 0), 0);
 	CHECK_EQ(sem_init(&sem, 0, 0), 0);
 	unix_pair(pair);
 	once = PTHREAD_ONCE_INIT;
-	condition = false;
 	calls = 0;
 	CHECK_EQ(pthread_create(&other, NULL, fn, NULL), 0);
 	while (sem_wait(&begun))

@@ -5,19 +5,16 @@
  * arrival before the wait does no harm.
  */
 #define _GNU_SOURCE
-#include <semaphore.h>
 #include <signal.h>
-#include <sys/epoll.h>
-#include <sys/select.h>
 #include <sys/wait.h>
 
 #include "fds.h"
 #include "threads.h"
+#include "waits_continued.h"
 
 static int ran, elsewhere, done;
 static pthread_t target;
-static int pair[2];
-static sem_t sem, begun;
+static sem_t begun;
 
 static void note(int signo)
 {
@@ -77,23 +74,6 @@ static void end(pthread_t t)
 
 /* --- EINTR --- */
 
-static int do_accept(void)
-{
-	struct sockaddr_in a;
-	int l = tcp_listener(&a, 1), result = accept(l, NULL, NULL), err = errno;
-
-	close(l);
-	errno = err;
-	return result;
-}
-
-static int do_read(void)
-{
-	char c;
-
-	return (int)read(pair[0], &c, 1);
-}
-
 static int do_recv(void)
 {
 	char c;
@@ -112,44 +92,6 @@ static int do_pipe(void)
 	close_pair(p);
 	errno = err;
 	return result;
-}
-
-static int do_poll(void)
-{
-	struct pollfd p = { .fd = pair[0], .events = POLLIN };
-
-	return poll(&p, 1, -1);
-}
-
-static int do_select(void)
-{
-	fd_set in;
-
-	FD_ZERO(&in);
-	FD_SET(pair[0], &in);
-	return select(pair[0] + 1, &in, NULL, NULL, NULL);
-}
-
-static int do_epoll(void)
-{
-	struct epoll_event e;
-	int ep = epoll_create1(0), result = epoll_wait(ep, &e, 1, -1), err = errno;
-
-	close(ep);
-	errno = err;
-	return result;
-}
-
-static int do_sem_wait(void)
-{
-	return sem_wait(&sem);
-}
-
-static int do_sem_timedwait(void)
-{
-	struct timespec t = time_in(CLOCK_REALTIME, 100000);
-
-	return sem_timedwait(&sem, &t);
 }
 
 static int do_nanosleep(void)
@@ -232,58 +174,9 @@ POSIX_TEST(kill_ends_pause)
 
 /* --- waits that continue: the handler runs three times, then they are satisfied --- */
 
-static pthread_mutex_t mutex;
-static pthread_cond_t cond;
-static pthread_rwlock_t rwlock;
-static pthread_barrier_t barrier;
-static bool condition;
-
-static void wait_mutex(void)
-{
-	CHECK_EQ(pthread_mutex_lock(&mutex), 0);
-	CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
-}
-
-static void wait_cond(void)
-{
-	CHECK_EQ(pthread_mutex_lock(&mutex), 0);
-	while (!condition)
-		CHECK_EQ(pthread_cond_wait(&cond, &mutex), 0);
-	CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
-}
-
-static void wait_rwlock(void)
-{
-	CHECK_EQ(pthread_rwlock_rdlock(&rwlock), 0);
-	CHECK_EQ(pthread_rwlock_unlock(&rwlock), 0);
-}
-
-static void wait_barrier(void)
-{
-	pthread_barrier_wait(&barrier);
-}
-
-static void wait_read(void)
-{
-	CHECK_EQ(do_read(), 1);
-}
-
-static void wait_sem(void)
-{
-	CHECK_EQ(sem_wait(&sem), 0);
-}
-
 static void satisfy_mutex(void)
 {
 	CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
-}
-
-static void satisfy_cond(void)
-{
-	CHECK_EQ(pthread_mutex_lock(&mutex), 0);
-	condition = true;
-	CHECK_EQ(pthread_mutex_unlock(&mutex), 0);
-	CHECK_EQ(pthread_cond_signal(&cond), 0);
 }
 
 static void satisfy_rwlock(void)
@@ -314,11 +207,7 @@ static void *wait_it(void *wait)
 static void expect_continues(void (*wait)(void), void (*satisfy)(void), int flags)
 {
 	begin(flags);
-	CHECK_EQ(pthread_mutex_init(&mutex, NULL), 0);
-	CHECK_EQ(pthread_cond_init(&cond, NULL), 0);
-	CHECK_EQ(pthread_rwlock_init(&rwlock, NULL), 0);
-	CHECK_EQ(pthread_barrier_init(&barrier, NULL, 2), 0);
-	condition = false;
+	waits_begin();
 	if (satisfy == satisfy_mutex)
 		CHECK_EQ(pthread_mutex_lock(&mutex), 0);
 	CHECK_EQ(pthread_rwlock_wrlock(&rwlock), 0);
@@ -334,7 +223,7 @@ static void expect_continues(void (*wait)(void), void (*satisfy)(void), int flag
 POSIX_TEST(kill_does_not_end_a_lock)
 {
 	expect_continues(wait_mutex, satisfy_mutex, 0);
-	expect_continues(wait_rwlock, satisfy_rwlock, 0);
+	expect_continues(wait_reader, satisfy_rwlock, 0);
 	expect_continues(wait_barrier, wait_barrier, 0);
 }
 

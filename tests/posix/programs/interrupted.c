@@ -4,23 +4,17 @@
  * wait ends: a handler without SA_RESTART ends it with EINTR, also of a timer.
  */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <netinet/in.h>
-#include <poll.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/time.h>
-#include <unistd.h>
+
+#include "../waits_ended.h"
 
 static volatile sig_atomic_t on_main, elsewhere;
 static pthread_t main_self;
-static int pair[2];
-static sem_t sem;
 static bool over; /* atomic */
 
 static void note(int signo)
@@ -30,39 +24,6 @@ static void note(int signo)
 		on_main++;
 	else
 		elsewhere++;
-}
-
-static int do_accept(void)
-{
-	struct sockaddr_in a = { .sin_family = AF_INET };
-	int l = socket(AF_INET, SOCK_STREAM, 0);
-
-	if (bind(l, (struct sockaddr *)&a, sizeof(a)) || listen(l, 1))
-		return 0;
-	int result = accept(l, NULL, NULL), err = errno;
-
-	close(l);
-	errno = err;
-	return result;
-}
-
-static int do_read(void)
-{
-	char c;
-
-	return (int)read(pair[0], &c, 1);
-}
-
-static int do_poll(void)
-{
-	struct pollfd p = { .fd = pair[0], .events = POLLIN };
-
-	return poll(&p, 1, -1);
-}
-
-static int do_sem_wait(void)
-{
-	return sem_wait(&sem);
 }
 
 static void *send_sigterm(void *arg)
