@@ -44,16 +44,6 @@ static void read_closed(void *arg)
 	CHECK_ERRNO(read(waited[0], &c, 1), EBADF);
 }
 
-static void until_waiting(unsigned n)
-{
-	gmp_stats s = GMP_STATS_INIT;
-
-	do {
-		gmp_yield();
-		CHECK_EQ(gmp_stats_get(&s), 0);
-	} while (s.greens_waiting < n);
-}
-
 static const char by_dup2[] = "dup2", early[] = "early";
 
 static void close_app(void *how)
@@ -80,15 +70,7 @@ static void close_app(void *how)
 
 static void run_close(const char *how)
 {
-	gmp_config cfg = GMP_CONFIG_INIT;
-
-	cfg.procs = 1;
-	cfg.flags = GMP_OWN_TLS;
-	int err = gmp_run(close_app, (void *)(uintptr_t)how, &cfg);
-
-	if (err == -ENOTSUP)
-		check_skip("no own thread-locals on this machine");
-	CHECK_EQ(err, 0);
+	run_own(1, 0, close_app, (void *)(uintptr_t)how);
 }
 
 TEST(close_ends_waits_with_ebadf)
@@ -134,15 +116,7 @@ static void dup_nothing_app(void *arg)
 
 TEST(dup2_that_closes_nothing_leaves_waits)
 {
-	gmp_config cfg = GMP_CONFIG_INIT;
-
-	cfg.procs = 1;
-	cfg.flags = GMP_OWN_TLS;
-	int err = gmp_run(dup_nothing_app, NULL, &cfg);
-
-	if (err == -ENOTSUP)
-		check_skip("no own thread-locals on this machine");
-	CHECK_EQ(err, 0);
+	run_own(1, 0, dup_nothing_app, NULL);
 }
 
 /* An fd that gmp knows. */
@@ -180,14 +154,7 @@ static void known_app(void *arg)
 
 TEST(close_of_an_adopted_fd_is_gmp_close)
 {
-	gmp_config cfg = GMP_CONFIG_INIT;
-
-	cfg.flags = GMP_OWN_TLS;
-	int err = gmp_run(known_app, NULL, &cfg);
-
-	if (err == -ENOTSUP)
-		check_skip("no own thread-locals on this machine");
-	CHECK_EQ(err, 0);
+	run_own(0, 0, known_app, NULL);
 }
 
 /* --- dup --- */

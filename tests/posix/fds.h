@@ -210,43 +210,24 @@ UNUSED static void parking_app(void *p)
 UNUSED static void check_parks(void (*wait)(int), void (*wake)(int))
 {
 	struct parking t = { wait, wake, 0 };
-	gmp_config cfg = GMP_CONFIG_INIT;
 
-	cfg.procs = 1;
-	cfg.flags = GMP_OWN_TLS | GMP_COOPERATIVE;
-	int err = gmp_run(parking_app, &t, &cfg);
-
-	if (err == -ENOTSUP)
-		check_skip("no own thread-locals on this machine");
-	CHECK_EQ(err, 0);
+	run_own(1, GMP_COOPERATIVE, parking_app, &t);
 }
 
 /* Run fn in a green thread that is cancelled once it is parked. */
 UNUSED static void cancel_app(void *p)
 {
 	gmp_g *g;
-	gmp_stats s = GMP_STATS_INIT;
 
 	CHECK_EQ(gmp_spawn(&g, *(gmp_fn *)p, NULL, NULL), 0);
-	do {
-		gmp_yield();
-		CHECK_EQ(gmp_stats_get(&s), 0);
-	} while (s.greens_waiting < 1);
+	until_waiting(1);
 	CHECK_EQ(gmp_cancel(g), 0);
 	CHECK_EQ(gmp_join(g), 0);
 }
 
 UNUSED static void check_cancelled(gmp_fn fn)
 {
-	gmp_config cfg = GMP_CONFIG_INIT;
-
-	cfg.procs = 1;
-	cfg.flags = GMP_OWN_TLS;
-	int err = gmp_run(cancel_app, &fn, &cfg);
-
-	if (err == -ENOTSUP)
-		check_skip("no own thread-locals on this machine");
-	CHECK_EQ(err, 0);
+	run_own(1, 0, cancel_app, &fn);
 }
 
 #endif

@@ -10,37 +10,14 @@
 
 #include "threads.h"
 
-static void one_p(gmp_fn fn)
-{
-	gmp_config cfg = GMP_CONFIG_INIT;
-
-	cfg.procs = 1;
-	cfg.flags = GMP_OWN_TLS | GMP_COOPERATIVE;
-	int err = gmp_run(fn, NULL, &cfg);
-
-	if (err == -ENOTSUP)
-		check_skip("no own thread-locals on this machine");
-	CHECK_EQ(err, 0);
-}
-
 #define ONE_P(name)                                                                                \
 	static void name##_app_(void *arg);                                                        \
 	TEST(name)                                                                                 \
 	{                                                                                          \
 		skip_under_chaos(); /* it yields anywhere */                                       \
-		one_p(name##_app_);                                                                \
+		run_own(1, GMP_COOPERATIVE, name##_app_, NULL);                                    \
 	}                                                                                          \
 	static void name##_app_(__attribute__((unused)) void *arg)
-
-static void until_waiting(unsigned n)
-{
-	gmp_stats s = GMP_STATS_INIT;
-
-	do {
-		gmp_yield();
-		CHECK_EQ(gmp_stats_get(&s), 0);
-	} while (s.greens_waiting < n);
-}
 
 static sem_t sem;
 static pthread_mutex_t mutex;
@@ -77,56 +54,61 @@ static void await_sem_soon(void *result)
 	*(int *)result = sem_clockwait(&sem, CLOCK_MONOTONIC, &soon) ? errno : 1;
 }
 
+/* Two waiters of the semaphore, and their results. */
+struct waiters {
+	struct thread a, b;
+	int first, second;
+};
+
+/* The first one waits by fn; ms: until `soon`. */
+static void start_waiters(struct waiters *w, void (*fn)(void *), long ms)
+{
+	w->first = w->second = 0;
+	CHECK_EQ(sem_init(&sem, 0, 0), 0);
+	soon = time_in(CLOCK_MONOTONIC, ms);
+	start_parked(&w->a, fn, &w->first);
+	start_parked(&w->b, await_sem, &w->second);
+}
+
 /* PARKED-3: the post is taken by the first waiter, or goes to the second one. */
 ONE_P(parked_timeout_keeps_no_wakeup)
 {
-	struct thread a, b;
-	int first = 0, second = 0;
+	struct waiters w;
 
-	CHECK_EQ(sem_init(&sem, 0, 0), 0);
-	soon = time_in(CLOCK_MONOTONIC, 50);
-	start_parked(&a, await_sem_soon, &first);
-	start_parked(&b, await_sem, &second);
+	start_waiters(&w, await_sem_soon, 50);
 	CHECK_EQ(sem_post(&sem), 0);
 	until_soon();
-	thread_end(&a);
-	if (first == 1)
+	thread_end(&w.a);
+	if (w.first == 1)
 		CHECK_EQ(sem_post(&sem), 0);
-	thread_end(&b);
-	CHECK(first == 1 || first == ETIMEDOUT);
-	CHECK_EQ(second, 1);
+	thread_end(&w.b);
+	CHECK(w.first == 1 || w.first == ETIMEDOUT);
+	CHECK_EQ(w.second, 1);
 }
 
 /* PARKED-2: a waiter that is gone does not hide a queued waiter. */
 ONE_P(parked_count_stays_after_a_timeout)
 {
-	struct thread a, b;
-	int first = 0, second = 0;
+	struct waiters w;
 
-	CHECK_EQ(sem_init(&sem, 0, 0), 0);
-	soon = time_in(CLOCK_MONOTONIC, 5);
-	start_parked(&a, await_sem_soon, &first);
-	start_parked(&b, await_sem, &second);
-	thread_end(&a);
-	CHECK_EQ(first, ETIMEDOUT);
+	start_waiters(&w, await_sem_soon, 5);
+	thread_end(&w.a);
+	CHECK_EQ(w.first, ETIMEDOUT);
 	CHECK_EQ(sem_post(&sem), 0);
-	thread_end(&b);
-	CHECK_EQ(second, 1);
+	thread_end(&w.b);
+	CHECK_EQ(w.second, 1);
 }
 
 ONE_P(parked_count_stays_after_a_wakeup)
 {
-	struct thread a, b;
-	int first = 0, second = 0;
+	struct waiters w;
 
-	CHECK_EQ(sem_init(&sem, 0, 0), 0);
-	start_parked(&a, await_sem, &first);
-	start_parked(&b, await_sem, &second);
+	start_waiters(&w, await_sem, 0);
 	CHECK_EQ(sem_post(&sem), 0);
-	thread_end(&a);
+	thread_end(&w.a);
 	CHECK_EQ(sem_post(&sem), 0);
-	thread_end(&b);
-	CHECK_EQ(first + second, 2);
+	thread_end(&w.b);
+	CHECK_EQ(w.first + w.second, 2);
 }
 
 static void lock_in_order(void *id)

@@ -46,28 +46,45 @@ __attribute__((unused)) static void posix_green(void *c)
 	((struct posix_case *)c)->fn();
 }
 
-/* Returns 0 or a negative errno: fn was not called. */
-__attribute__((unused)) static int posix_try(void (*fn)(void), int procs)
+/* Run fn(arg) and what it spawns with own thread-locals, on so many Ps; 0: the default.  Returns 0
+ * or a negative errno: fn was not called. */
+__attribute__((unused)) static int try_own(int procs, unsigned flags, gmp_fn fn, void *arg)
 {
-	struct posix_case c = { fn, procs };
 	gmp_config cfg = GMP_CONFIG_INIT;
 
-	if (procs == 0) {
-		fn();
-		return 0;
-	}
 	cfg.procs = procs;
-	cfg.flags = GMP_OWN_TLS;
-	return gmp_run(posix_green, &c, &cfg);
+	cfg.flags = GMP_OWN_TLS | flags;
+	return gmp_run(fn, arg, &cfg);
 }
 
-__attribute__((unused)) static void posix_run(void (*fn)(void), int procs)
+__attribute__((unused)) static void run_own(int procs, unsigned flags, gmp_fn fn, void *arg)
 {
-	int err = posix_try(fn, procs);
+	int err = try_own(procs, flags, fn, arg);
 
 	if (err == -ENOTSUP)
 		check_skip("no own thread-locals on this machine");
 	CHECK_EQ(err, 0);
+}
+
+__attribute__((unused)) static void posix_run(void (*fn)(void), int procs)
+{
+	struct posix_case c = { fn, procs };
+
+	if (procs == 0)
+		fn();
+	else
+		run_own(procs, 0, posix_green, &c);
+}
+
+/* Yield until n green threads wait. */
+__attribute__((unused)) static void until_waiting(unsigned n)
+{
+	gmp_stats s = GMP_STATS_INIT;
+
+	do {
+		gmp_yield();
+		CHECK_EQ(gmp_stats_get(&s), 0);
+	} while (s.greens_waiting < n);
 }
 
 #define POSIX_TEST(name)                                                                           \

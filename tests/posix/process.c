@@ -370,16 +370,9 @@ static void many_wait(void *arg)
 TEST(waitpid_parks_the_green_thread)
 {
 	int64_t began = gmp_now();
-	gmp_config cfg = GMP_CONFIG_INIT;
 	int n = 0;
 
-	cfg.procs = 1;
-	cfg.flags = GMP_OWN_TLS;
-	int err = gmp_run(many_wait, &n, &cfg);
-
-	if (err == -ENOTSUP)
-		check_skip("no own thread-locals on this machine");
-	CHECK_EQ(err, 0);
+	run_own(1, 0, many_wait, &n);
 	CHECK_EQ(n, 20);
 	CHECK(gmp_now() - began < INT64_C(4000000000));
 }
@@ -406,12 +399,5 @@ static void cancels(void *arg)
 
 TEST(waitpid_cancelled_returns_ecanceled)
 {
-	gmp_config cfg = GMP_CONFIG_INIT;
-
-	cfg.flags = GMP_OWN_TLS;
-	int err = gmp_run(cancels, NULL, &cfg);
-
-	if (err == -ENOTSUP)
-		check_skip("no own thread-locals on this machine");
-	CHECK_EQ(err, 0);
+	run_own(0, 0, cancels, NULL);
 }

@@ -204,15 +204,6 @@ static void many_look_up(void *arg)
 /* h_errno is the caller's own, with and without own thread-locals. */
 TEST(lookups_in_parallel_keep_h_errno)
 {
-	for (unsigned own = 0; own < 2; own++) {
-		gmp_config cfg = GMP_CONFIG_INIT;
-
-		cfg.procs = 2;
-		cfg.flags = own ? GMP_OWN_TLS : 0;
-		int err = gmp_run(many_look_up, NULL, &cfg);
-
-		if (err == -ENOTSUP)
-			check_skip("no own thread-locals on this machine");
-		CHECK_EQ(err, 0);
-	}
+	run_procs(2, many_look_up, NULL);
+	run_own(2, 0, many_look_up, NULL);
 }

@@ -287,20 +287,8 @@ static void await_handler(void *arg)
 
 POSIX_TEST(sem_post_in_a_handler_ends_waits)
 {
-	struct sigaction sa = { .sa_handler = post_in_handler, .sa_flags = SA_RESTART };
-	struct thread t[4];
-	int got = 0;
-
 	CHECK_EQ(sem_init(&posted, 0, 0), 0);
-	CHECK_EQ(sigaction(SIGUSR1, &sa, NULL), 0);
-	for (int i = 0; i < 4; i++)
-		thread_start(&t[i], await_handler, &got);
-	for (int i = 0; i < 4; i++) {
-		CHECK_EQ(raise(SIGUSR1), 0);
-		thread_await(&got, i + 1);
-	}
-	for (int i = 0; i < 4; i++)
-		thread_end(&t[i]);
+	check_handler_wakes(post_in_handler, await_handler);
 }
 
 /* --- cancellation --- */

@@ -484,13 +484,5 @@ static void remove_handler_again_and_again(void *arg)
 
 TEST_PROCS(signal_on_its_way_to_a_removed_handler_is_dropped)
 {
-	gmp_config cfg = GMP_CONFIG_INIT;
-
-	cfg.procs = procs;
-	cfg.flags = GMP_OWN_TLS;
-	int err = gmp_run(remove_handler_again_and_again, NULL, &cfg);
-
-	if (err == -ENOTSUP)
-		check_skip("no own thread-locals on this machine");
-	CHECK_EQ(err, 0);
+	run_own(procs, 0, remove_handler_again_and_again, NULL);
 }

@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -89,6 +90,25 @@ __attribute__((unused)) static void thread_await(const int *n, int least)
 __attribute__((unused)) static void thread_count(int *n)
 {
 	__atomic_fetch_add(n, 1, __ATOMIC_RELEASE);
+}
+
+/* Four threads wait in `wait`, which counts its argument up at its end; each run of the handler
+ * ends one of the waits. */
+__attribute__((unused)) static void check_handler_wakes(void (*handler)(int), void (*wait)(void *))
+{
+	struct sigaction sa = { .sa_handler = handler, .sa_flags = SA_RESTART };
+	struct thread t[4];
+	int got = 0;
+
+	CHECK_EQ(sigaction(SIGUSR1, &sa, NULL), 0);
+	for (int i = 0; i < 4; i++)
+		thread_start(&t[i], wait, &got);
+	for (int i = 0; i < 4; i++) {
+		CHECK_EQ(raise(SIGUSR1), 0);
+		thread_await(&got, i + 1);
+	}
+	for (int i = 0; i < 4; i++)
+		thread_end(&t[i]);
 }
 
 /* The time of a clock in so many ms. */

@@ -51,11 +51,8 @@ TEST(nanosleep_parks_the_green_thread)
 {
 	int n = 0;
 	int64_t began = gmp_now();
-	gmp_config cfg = GMP_CONFIG_INIT;
 
-	cfg.procs = 1;
-	cfg.flags = GMP_OWN_TLS;
-	CHECK_EQ(gmp_run(many_sleepers, &n, &cfg), 0);
+	run_own(1, 0, many_sleepers, &n);
 	CHECK_EQ(n, 100);
 	CHECK(gmp_now() - began < 2000000000);
 }
@@ -194,22 +191,9 @@ static void cancels(void *arg)
 	CHECK_EQ(gmp_join(g), 0);
 }
 
-static void run_own(void (*fn)(void *), void *arg, int procs)
-{
-	gmp_config cfg = GMP_CONFIG_INIT;
-
-	cfg.procs = procs;
-	cfg.flags = GMP_OWN_TLS;
-	int err = gmp_run(fn, arg, &cfg);
-
-	if (err == -ENOTSUP)
-		check_skip("no own thread-locals on this machine");
-	CHECK_EQ(err, 0);
-}
-
 TEST(sleeps_cancelled_return_ecanceled)
 {
-	run_own(cancels, NULL, 1);
+	run_own(1, 0, cancels, NULL);
 }
 
 static void kinds_sleeper(void *arg)
@@ -238,7 +222,7 @@ TEST(sleeps_park_the_green_thread)
 	int n = 0;
 	int64_t began = gmp_now();
 
-	run_own(many_kinds, &n, 1);
+	run_own(1, 0, many_kinds, &n);
 	CHECK_EQ(n, 100);
 	CHECK(gmp_now() - began < 20000 * (int64_t)MS);
 }
@@ -271,7 +255,7 @@ static void yields(void *arg)
 
 TEST_PROCS(sched_yield_runs_others)
 {
-	run_own(yields, NULL, procs);
+	run_own(procs, 0, yields, NULL);
 }
 
 static void yields_without_own_tls(void *arg)
