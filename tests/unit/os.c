@@ -24,6 +24,8 @@
 
 #include "base/atomic.h"
 
+#include "killed_by.h"
+
 #define MS INT64_C(1000000)
 #define SEC INT64_C(1000000000)
 
@@ -214,45 +216,22 @@ TEST(os_max_maps_is_positive)
 	CHECK(os_max_maps() > 0);
 }
 
-/* Report the signal by the exit status, without a report of a sanitizer. */
-static void exit_with_signal(int sig)
-{
-	_exit(sig);
-}
-
-/* Returns true if a child that writes to p gets SIGSEGV. */
-static bool kills(char *p)
-{
-	int status;
-	pid_t pid = fork();
-
-	CHECK(pid >= 0);
-	if (pid == 0) {
-		signal(SIGSEGV, exit_with_signal);
-		st_rlx(p, 1);
-		_exit(0);
-	}
-	CHECK_EQ(waitpid(pid, &status, 0), pid);
-	CHECK(status == 0 || WEXITSTATUS(status) == SIGSEGV);
-	return status != 0;
-}
-
 static void check_guard(int (*guard)(void *, size_t), const char *name)
 {
 	char *p = os_reserve(4 * PAGE);
 	int err;
 
 	CHECK(p != NULL);
-	CHECK(!kills(p + PAGE));
+	CHECK_EQ(killed_by(p + PAGE), 0);
 	err = guard(p + PAGE, PAGE);
 	if (err == -EINVAL || err == -ENOSYS)
 		check_skip(name);
 	CHECK_EQ(err, 0);
 	CHECK(check_on_valgrind() || os_faults(p + PAGE));
-	CHECK(!kills(p));
-	CHECK(kills(p + PAGE));
-	CHECK(kills(p + 2 * PAGE - 1));
-	CHECK(!kills(p + 2 * PAGE));
+	CHECK_EQ(killed_by(p), 0);
+	CHECK_EQ(killed_by(p + PAGE), SIGSEGV);
+	CHECK_EQ(killed_by(p + 2 * PAGE - 1), SIGSEGV);
+	CHECK_EQ(killed_by(p + 2 * PAGE), 0);
 	os_release(p, 4 * PAGE);
 }
 

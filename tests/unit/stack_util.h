@@ -9,13 +9,11 @@
 #include "stack.h"
 
 #include <limits.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/atomic.h"
 #include "base/os.h"
+
+#include "killed_by.h"
 
 enum { LIMIT = 100000, KLASS = 18 };
 
@@ -127,29 +125,6 @@ __attribute__((unused)) static void check_apart(char **lo, unsigned n, size_t si
 	qsort(lo, n, sizeof(*lo), by_address);
 	for (unsigned i = 1; i < n; i++)
 		CHECK(lo[i] - lo[i - 1] >= (ptrdiff_t)size);
-}
-
-/* Report the signal by the exit status, without a report of Valgrind. */
-__attribute__((unused)) static void exit_with_signal(int sig)
-{
-	_exit(sig);
-}
-
-/* Returns the signal of a child that writes to p; 0: none. */
-__attribute__((unused)) static int killed_by(char *p)
-{
-	int status;
-	pid_t pid = fork();
-
-	CHECK(pid >= 0);
-	if (pid == 0) {
-		signal(SIGSEGV, exit_with_signal);
-		st_rlx(p, 1);
-		_exit(0);
-	}
-	CHECK_EQ(waitpid(pid, &status, 0), pid);
-	CHECK(WIFEXITED(status));
-	return WEXITSTATUS(status);
 }
 
 __attribute__((unused)) static void check_guarded_class(char *lo, unsigned klass)
