@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 # httpd serves files, and nothing else, to valid requests.
 . "$(dirname "$0")/lib.bash"
+. "$(dirname "$0")/httpd.bash"
 
 httpd=$build/examples/httpd
+get() { curl -sS "$@"; }
 
 for options in '--port 65536' '--timeout 0' --what x; do
 	# shellcheck disable=SC2086
@@ -14,25 +16,10 @@ done
 check_equal "status without a folder" 1 $?
 
 if command -v curl >/dev/null; then
-	mkdir "$tmp/files"
-	head -c 3000000 /dev/urandom >"$tmp/files/large"
-	echo small >"$tmp/files/small.txt"
+	make_files
 	start "$httpd" --port 0 --root "$tmp/files"
 	url=http://127.0.0.1:$port
-	curl -sS --fail -o "$tmp/got.1" "$url/large" -o "$tmp/got.2" "$url/small.txt" \
-		-o "$tmp/got.3" "$url/large" -w '%{num_connects} ' >"$tmp/connects" ||
-		fail "curl: $?"
-	check_equal "connections for three files" "1 0 0 " "$(cat "$tmp/connects")"
-	cmp "$tmp/files/large" "$tmp/got.1" || fail "another file"
-	cmp "$tmp/files/small.txt" "$tmp/got.2" || fail "another file"
-	cmp "$tmp/files/large" "$tmp/got.3" || fail "another file"
-	code() { curl -sS -o /dev/null -w '%{http_code}' --path-as-is "$@"; }
-	check_equal "HEAD" 200 "$(code -I "$url/large")"
-	check_equal "no file" 404 "$(code "$url/none")"
-	check_equal "a post" 405 "$(code -d x=y "$url/")"
-	check_equal "the folder above" 403 "$(code "$url/../out")"
-	check_equal "a post of much" 413 "$(code -d @"$tmp/files/large" "$url/")"
-	check_equal "an old client" 200 "$(code -0 "$url/small.txt")"
+	check_files
 	check_equal "a new client" 200 "$(code --http2 "$url/small.txt")"
 
 	mkfifo "$tmp/files/fifo"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # httpd over TLS, with OpenSSL's blocking interface: files, time limits, the ends of connections.
 . "$(dirname "$0")/lib.bash"
+. "$(dirname "$0")/httpd.bash"
 
 httpsd=$build/examples/httpsd
 [ -x "$httpsd" ] || { echo "httpsd has not been built"; exit 77; }
@@ -9,11 +10,9 @@ command -v curl >/dev/null || { echo "curl is missing"; exit 77; }
 
 make_certificate
 cert=(--cert "$tmp/cert.pem" --key "$tmp/key.pem")
-mkdir "$tmp/files"
-head -c 3000000 /dev/urandom >"$tmp/files/large"
+make_files
 head -c 30000000 /dev/zero >"$tmp/files/huge"
 head -c 300000 /dev/urandom >"$tmp/files/medium"
-echo small >"$tmp/files/small.txt"
 
 # Options.
 "$httpsd" --cert "$tmp/cert.pem" 2>"$tmp/err"
@@ -30,7 +29,6 @@ check_equal "status of a program without TLS" 1 $?
 grep -q 'built without TLS' "$tmp/err" || fail "$(cat "$tmp/err")"
 
 get() { curl -sS --cacert "$tmp/cert.pem" "$@"; }
-code() { get -o /dev/null -w '%{http_code}' --path-as-is "$@"; }
 descriptors() { find "/proc/$pid/fd" -lname 'socket:*' | wc -l; }
 
 # until_descriptors N: the server has N sockets or fewer, within 20 seconds.
@@ -53,19 +51,7 @@ for procs in 1 2 4; do
 	GMP_PROCS=$procs start "$httpsd" --port 0 --root "$tmp/files" "${cert[@]}"
 	url=https://localhost:$port
 	before=$(descriptors)
-	get --fail -o "$tmp/got.1" "$url/large" -o "$tmp/got.2" "$url/small.txt" \
-		-o "$tmp/got.3" "$url/large" -w '%{num_connects} ' >"$tmp/connects" ||
-		fail "curl: $?"
-	check_equal "connections for three files" "1 0 0 " "$(cat "$tmp/connects")"
-	cmp "$tmp/files/large" "$tmp/got.1" || fail "another file"
-	cmp "$tmp/files/small.txt" "$tmp/got.2" || fail "another file"
-	cmp "$tmp/files/large" "$tmp/got.3" || fail "another file"
-	check_equal "HEAD" 200 "$(code -I "$url/large")"
-	check_equal "no file" 404 "$(code "$url/none")"
-	check_equal "a post" 405 "$(code -d x=y "$url/")"
-	check_equal "the folder above" 403 "$(code "$url/../out")"
-	check_equal "a post of much" 413 "$(code -d @"$tmp/files/large" "$url/")"
-	check_equal "an old client" 200 "$(code -0 "$url/small.txt")"
+	check_files
 
 	# 100 connections at a time, and 20 silent ones, do not cost an OS thread each.
 	fds=()
