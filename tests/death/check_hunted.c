@@ -2,11 +2,11 @@
 /*
  * With GMP_DEBUG=check, a green thread that loses its P before it has slept for 10 ms is reported
  * when it has, once for each place: sysmon takes the P of the first sleeper after 10 ms, and hunts
- * for further sleepers from then on.
+ * for further sleepers from then on.  All sleep until they are reported.
  */
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <gmp.h>
@@ -14,22 +14,22 @@
 #include "told.h"
 
 static atomic_int failed;
-
-static const struct timespec length = { .tv_nsec = 200000000 };
+static int gate[2][2]; /* pipes: a round ends when its write end is closed */
 
 #define NO_JUMP() __asm__ volatile("" ::: "memory") /* prevents a tail call before it */
 
-/* A function that sleeps, and a G that calls it. */
+/* A function that sleeps, and a G that calls it with the read end of a gate. */
 #define SLEEPER(name)                                                                              \
-	__attribute__((noinline)) void sleep_##name(void)                                          \
+	__attribute__((noinline)) void sleep_##name(int fd)                                        \
 	{                                                                                          \
-		if (nanosleep(&length, NULL) != 0)                                                 \
+		char c;                                                                            \
+                                                                                                   \
+		if (read(fd, &c, 1) != 0)                                                          \
 			atomic_store(&failed, 1);                                                  \
 	}                                                                                          \
-	static void name(void *arg)                                                                \
+	static void name(void *fd)                                                                 \
 	{                                                                                          \
-		(void)arg;                                                                         \
-		sleep_##name();                                                                    \
+		sleep_##name(*(int *)fd);                                                          \
 		NO_JUMP();                                                                         \
 	}
 
@@ -46,12 +46,12 @@ static const gmp_fn round_of[] = {
 
 enum { N = sizeof(round_of) / sizeof(round_of[0]) };
 
-static void run_gs(int n)
+static void run_gs(int n, int *fd)
 {
 	gmp_g *g[N];
 
 	for (int i = 0; i < n; i++)
-		if (gmp_spawn(&g[i], round_of[i], NULL, NULL))
+		if (gmp_spawn(&g[i], round_of[i], fd, NULL))
 			exit(2);
 	for (int i = 0; i < n; i++)
 		gmp_join(g[i]);
@@ -62,25 +62,32 @@ static void run_gs(int n)
 static void app(void *arg)
 {
 	(void)arg;
-	run_gs(1);
-	run_gs(N);
+	run_gs(1, &gate[0][0]);
+	run_gs(N, &gate[1][0]);
 }
 
-static int all_told(void)
+static void *open_gates(void *arg)
 {
-	return told(" (entry a) sleeps") && told(" (entry b) sleeps") &&
-	       told(" (entry c) sleeps") && told(" (entry d) sleeps");
+	static const char *const first_told[] = { " (entry first) sleeps" };
+	static const char *const all_told[] = { " (entry a) sleeps", " (entry b) sleeps",
+						" (entry c) sleeps", " (entry d) sleeps" };
+
+	await_all_told(first_told, 1);
+	close(gate[0][1]);
+	await_all_told(all_told, 4);
+	close(gate[1][1]);
+	return arg;
 }
 
 int main(void)
 {
 	gmp_config c = GMP_CONFIG_INIT;
+	pthread_t t;
 
 	setenv("GMP_DEBUG", "check", 1);
 	setenv("GMP_SCHED", "local", 1); /* FIFO order */
 	c.procs = 1;
-	for (int i = 0; i < 3 && !all_told(); i++) /* sysmon may get the CPU late */
-		if (gmp_run(app, NULL, &c) || atomic_load(&failed))
-			return 2;
-	return 0;
+	if (pipe(gate[0]) || pipe(gate[1]) || pthread_create(&t, NULL, open_gates, NULL))
+		return 2;
+	return gmp_run(app, NULL, &c) || pthread_join(t, NULL) || atomic_load(&failed);
 }

@@ -19,11 +19,11 @@ static volatile int sum; /* so that no call is a jump */
 
 static void *wait_and_let_go(void *arg)
 {
-	struct timespec ms = { .tv_nsec = 1000000 }, longer = { .tv_nsec = 100000000 };
+	struct timespec ms = { .tv_nsec = 1000000 }, length = { .tv_nsec = 100000000 };
 
-	while (!slow_is_written_to())
+	while (!slow_is_written_to()) /* a thread that blocks gives no event */
 		nanosleep(&ms, NULL);
-	nanosleep(&longer, NULL);
+	nanosleep(&length, NULL); /* of the write, which sysmon must not report after 10 ms */
 	slow_let_go();
 	return arg;
 }

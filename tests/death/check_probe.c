@@ -23,7 +23,7 @@ int pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*fn)(void *), v
 
 	memcpy(&real, &found, sizeof(real));
 	if (delayed) {
-		struct timespec time = { 0, 60000000 };
+		struct timespec time = { 0, 60000000 }; /* sysmon must not report it after 10 ms */
 
 		delayed = 0;
 		delays++;

@@ -44,16 +44,29 @@ enum { AWAIT_MS = 30000 };
 #endif
 
 /*
- * Sleep in the kernel until stderr contains the text, for at most AWAIT_MS; for a second if stderr
- * is a terminal.  The undeclared sleep is what the test wants reported.  Polling, because a file
- * that sysmon writes to gives no event.
+ * Sleep in the kernel until stderr contains the n texts, for at most AWAIT_MS; for a second if
+ * stderr is a terminal.  The undeclared sleep is what the test wants reported.  Polling, because a
+ * file that sysmon writes to gives no event.
  */
-static inline void await_told(const char *text)
+static inline void await_all_told(const char *const *texts, int n)
 {
 	struct timespec ms = { .tv_nsec = 1000000 };
 
-	for (int i = 0, now; (now = told(text)) <= 0 && i < (now < 0 ? 1000 : AWAIT_MS); i++)
-		nanosleep(&ms, NULL);
+	for (int i = 0, at = 0; at < n; i++) {
+		int now = told(texts[at]);
+
+		if (now > 0)
+			at++;
+		else if (i >= (now < 0 ? 1000 : AWAIT_MS))
+			break;
+		else
+			nanosleep(&ms, NULL);
+	}
+}
+
+static inline void await_told(const char *text)
+{
+	await_all_told(&text, 1);
 }
 
 #endif
