@@ -9,22 +9,32 @@
  *
  *   operation                         parked green threads             the kernel
  *   FUTEX_WAKE, FUTEX_WAKE_BITSET     the first n                      then n minus those
- *   FUTEX_REQUEUE and _CMP_REQUEUE    all that would be woken or       first
- *                                     moved: spurious wakeups
- *   FUTEX_WAKE_OP                     of both words, whatever the      first
- *                                     compare says: spurious wakeups
+ *   FUTEX_REQUEUE and _CMP_REQUEUE    wakes all that would be          first
+ *                                     woken or moved
+ *   FUTEX_WAKE_OP                     the first n and n2 of the two    first
+ *                                     words, whatever the compare says
+ *
+ * n is 1 if the call says 0 or less, except for a requeue.
  *
  * Invariants
  *   FUTEX-1  No lost wakeup: PARKED-1, with the program's own store to the word before step 1 of
  *            the waker.  For the operations that go to the kernel first, that is the kernel's
  *            compare or store.
- *   FUTEX-2  A wake counts each waiter once, and ends at most n waits, except from a signal
- *            handler: sysmon wakes all (LATER-2), and they are not counted.
+ *   FUTEX-2  No operation counts a waiter twice.  FUTEX_WAKE and FUTEX_WAKE_BITSET end at most n
+ *            waits, a requeue ends or moves at most the sum of both numbers.  FUTEX_WAKE_OP ends at
+ *            most n waits of each kind, since the kernel returns one sum for both words: the
+ *            others are spurious wakeups.  From a signal handler sysmon wakes all parked waiters
+ *            (LATER-2), and they are not counted.
  *   FUTEX-3  A wait that was claimed returns 0, also if its deadline has passed.
  *   FUTEX-4  Private and shared operations on a word do not meet, as in the kernel.
+ *   FUTEX-5  A word or a timeout that cannot be read is EFAULT.  The kernel is asked once for each
+ *            page (is_readable).  A page that is unmapped after that is SIGSEGV.
  *
  * Green threads are woken before OS threads.  The kernel wakes waiters of one priority in FIFO
  * order, but futex(2) promises no order.
+ *
+ * Rejected
+ *   Asking the kernel in each wait: 176 ns.  A round trip of two waits and two wakes takes 156 ns.
  *
  * A wait with a bitset other than all bits, and the operations for priority inheritance, are
  * blocking code.  Calls that a program makes without libc's syscall() are not seen: a wait by them
@@ -57,22 +67,59 @@ static long in_kernel(const struct futex_call *c)
 
 /* --- waits --- */
 
-/* Returns false if the kernel calls it EINVAL. */
+/* Pages that the kernel has read, with bit 0 set.  The sizes are not measured: 4 KiB of memory, for
+ * the words and stacks of a few hundred waiters. */
+enum { PAGES = 512 };
+static uintptr_t readable_pages[PAGES]; /* (a) FUTEX-5 */
+
+/* A requeue of no waiter reads and compares the word.  Leaves errno as it was. */
+static noinline bool kernel_reads(uintptr_t at)
+{
+	int saved = errno;
+	uint32_t *word = (uint32_t *)(at & -sizeof(*word));
+	bool bad = in_kernel(&(struct futex_call){
+			   .word = word, .op = FUTEX_CMP_REQUEUE_PRIVATE, .word2 = word }) < 0 &&
+		   errno == EFAULT;
+
+	errno = saved;
+	return !bad;
+}
+
+static bool is_readable(uintptr_t at)
+{
+	uintptr_t page = (at & -(uintptr_t)PAGE) | 1, *entry = &readable_pages[at / PAGE % PAGES];
+
+	if (likely(ld_rlx(entry) == page))
+		return true;
+	if (!kernel_reads(at))
+		return false;
+	st_rlx(entry, page);
+	return true;
+}
+
+/* Returns false if the kernel calls it EINVAL or EFAULT. */
 static bool is_valid_timeout(const struct timespec *t)
 {
-	return !t || (t->tv_sec >= 0 && has_valid_ns(t));
+	return !t || (is_readable((uintptr_t)t) && is_readable((uintptr_t)(t + 1) - 1) &&
+		      t->tv_sec >= 0 && has_valid_ns(t));
+}
+
+/* A private wait for all bits.  FUTEX_WAIT by CLOCK_REALTIME is the kernel's: ENOSYS, except in
+ * versions from 4.5 on that accepted it. */
+static bool is_parkable(const struct futex_call *c)
+{
+	int command = c->op & FUTEX_CMD_MASK;
+
+	return c->op & FUTEX_PRIVATE_FLAG &&
+	       ((command == FUTEX_WAIT && !(c->op & FUTEX_CLOCK_REALTIME)) ||
+		(command == FUTEX_WAIT_BITSET && c->val3 == FUTEX_BITSET_MATCH_ANY));
 }
 
 /* Whether a green thread parks.  If the kernel would return an error at once, it is asked. */
 static bool parks(const struct futex_call *c)
 {
-	int command = c->op & FUTEX_CMD_MASK;
-
-	if (!(c->op & FUTEX_PRIVATE_FLAG) || (uintptr_t)c->word % sizeof(uint32_t) ||
-	    !is_valid_timeout(c->timeout))
-		return false;
-	return command == FUTEX_WAIT ||
-	       (command == FUTEX_WAIT_BITSET && c->val3 == FUTEX_BITSET_MATCH_ANY);
+	return is_parkable(c) && (uintptr_t)c->word % sizeof(uint32_t) == 0 &&
+	       is_readable((uintptr_t)c->word) && is_valid_timeout(c->timeout);
 }
 
 static int64_t deadline_after(const struct timespec *t)
@@ -170,18 +217,29 @@ static unsigned wake_parked(const struct futex_call *c, const uint32_t *word, un
 	return 0;
 }
 
-/* The kernel wakes one if n is not positive. */
+/* How many a wake ends at most: the kernel wakes one if n is not positive. */
+static unsigned most_of(uint32_t n)
+{
+	return (unsigned)max_of((int)n, 1);
+}
+
+static bool is_invalid_wake(const struct futex_call *c)
+{
+	return c->op & FUTEX_CLOCK_REALTIME ||
+	       ((c->op & FUTEX_CMD_MASK) == FUTEX_WAKE_BITSET && !c->val3);
+}
+
 static long futex_wake(struct futex_call c)
 {
-	int saved = errno, n = max_of((int)c.val, 1);
+	int saved = errno;
+	unsigned n = most_of(c.val), woken;
 
-	if ((c.op & FUTEX_CMD_MASK) == FUTEX_WAKE_BITSET && !c.val3)
+	if (is_invalid_wake(&c))
 		return in_kernel(&c);
-	unsigned woken = wake_parked(&c, c.word, (unsigned)n);
-
-	if (woken == (unsigned)n)
+	woken = wake_parked(&c, c.word, n);
+	if (woken == n)
 		return n;
-	c.val = (unsigned)n - woken;
+	c.val = n - woken;
 	long more = in_kernel(&c);
 
 	if (more >= 0 || !woken)
@@ -202,7 +260,8 @@ static long futex_requeue(const struct futex_call *c)
 
 	if (done < 0)
 		return done;
-	return done + wake_parked(c, c->word, sum_of(c->val, (uintptr_t)c->timeout));
+	return done +
+	       wake_parked(c, c->word, sum_of(c->val, (uintptr_t)c->timeout) - (unsigned)done);
 }
 
 static long futex_wake_op(const struct futex_call *c)
@@ -211,8 +270,8 @@ static long futex_wake_op(const struct futex_call *c)
 
 	if (done < 0)
 		return done;
-	done += wake_parked(c, c->word, c->val);
-	return done + wake_parked(c, c->word2, (uint32_t)(uintptr_t)c->timeout);
+	done += wake_parked(c, c->word, most_of(c->val));
+	return done + wake_parked(c, c->word2, most_of((uint32_t)(uintptr_t)c->timeout));
 }
 
 static long futex(const struct futex_call *c)

@@ -39,8 +39,12 @@ static long wake_bits(uint32_t *word, int n, uint32_t bits)
 /* A wait in the kernel ends with EINTR in chaos mode, and with EAGAIN if the word has changed. */
 static void await_wake(uint32_t *word, uint32_t val)
 {
-	while (wait_on(word, val, NULL) != 0)
+	errno = 77;
+	while (wait_on(word, val, NULL) != 0) {
 		CHECK(errno == EINTR || errno == EAGAIN);
+		errno = 77;
+	}
+	CHECK_EQ(errno, 77);
 }
 
 /* --- a semaphore --- */
@@ -235,9 +239,9 @@ POSIX_TEST(futex_wake_counts_each_waiter_once)
 	struct thread t[8];
 	long woken = 0, n;
 
-	errno = 77;
+	errno = 78;
 	CHECK_EQ(wake(&w.word, INT32_MAX), 0);
-	CHECK_EQ(errno, 77);
+	CHECK_EQ(errno, 78);
 	start_waiters(t, 8, wait_once, &w);
 	for (int most = 1; woken < 8; most = most % 3 + 1) {
 		n = wake(&w.word, most);
@@ -296,6 +300,12 @@ static long requeue(uint32_t *from, int op, long most, uint32_t *to, uint32_t va
 	return syscall(SYS_futex, from, op, 1, most, to, val);
 }
 
+/* The number of waiters in the kernel, if no green thread is parked. */
+static long count_waiters(uint32_t *word)
+{
+	return syscall(SYS_futex, word, FUTEX_CMP_REQUEUE_PRIVATE, 0, (long)INT32_MAX, word, 0);
+}
+
 static void requeue_all(int op)
 {
 	struct work w = { 0 };
@@ -325,10 +335,49 @@ POSIX_TEST(futex_requeue_counts_each_waiter_once)
 	CHECK_ERRNO((int)requeue(&from, FUTEX_CMP_REQUEUE_PRIVATE, INT32_MAX, &to, 0), EAGAIN);
 }
 
+static void arrive_and_wait(void *arg)
+{
+	thread_count(&((struct work *)arg)->arrived);
+	wait_once(arg);
+}
+
+/* The first of two kinds of waiters are in the kernel when the others begin to wait. */
+POSIX_TEST(futex_requeue_ends_at_most_so_many_waits)
+{
+	struct work w = { 0 };
+	struct thread outside[4], t[4];
+	uint32_t to = 0;
+	long n = 0;
+
+	for (int i = 0; i < 4; i++)
+		thread_outside(&outside[i], wait_once, &w);
+	while (count_waiters(&w.word) < 4)
+		thread_pass();
+	for (int i = 0; i < 4; i++)
+		thread_start(&t[i], arrive_and_wait, &w);
+	thread_await(&w.arrived, 4);
+	thread_pass();
+	while (n < 8) {
+		long ended = requeue(&w.word, FUTEX_CMP_REQUEUE_PRIVATE, 0, &to, 0);
+
+		CHECK(ended >= 0 && ended <= 1);
+		n += ended;
+		thread_pass();
+	}
+	end_waiters(outside, 4);
+	end_waiters(t, 4);
+	CHECK_EQ(w.got, 8);
+}
+
+static long wake_op_some(uint32_t *word, int n, uint32_t *word2, long n2, int add)
+{
+	return syscall(SYS_futex, word, FUTEX_WAKE_OP_PRIVATE, n, n2, word2,
+		       FUTEX_OP(FUTEX_OP_ADD, add, FUTEX_OP_CMP_GE, 0));
+}
+
 static long wake_op(uint32_t *word, uint32_t *word2)
 {
-	return syscall(SYS_futex, word, FUTEX_WAKE_OP_PRIVATE, INT32_MAX, (long)INT32_MAX, word2,
-		       FUTEX_OP(FUTEX_OP_ADD, 1, FUTEX_OP_CMP_GE, 0));
+	return wake_op_some(word, INT32_MAX, word2, INT32_MAX, 1);
 }
 
 /* One word has the waiters in each of both rounds. */
@@ -357,6 +406,105 @@ POSIX_TEST(futex_wake_op_ends_waits_on_both_words)
 		if (!round)
 			CHECK_EQ(other, calls);
 	}
+}
+
+static long wake_few(uint32_t *word, int way, int n)
+{
+	uint32_t other = 0;
+
+	switch (way) {
+	case 0: return wake(word, n);
+	case 1: return wake_op_some(word, n, &other, n, 0);
+	default: return wake_op_some(&other, n, word, n, 0);
+	}
+}
+
+POSIX_TEST(futex_wake_of_no_waiter_wakes_one)
+{
+	for (int way = 0; way < 3; way++)
+		for (int n = 0; n >= -1; n--) {
+			struct work w = { 0 };
+			struct thread t[4];
+			long woken = 0;
+
+			for (int i = 0; i < 4; i++)
+				thread_start(&t[i], wait_once, &w);
+			while (woken < 4) {
+				long some = wake_few(&w.word, way, n);
+
+				CHECK(some >= 0 && some <= 1);
+				woken += some;
+				thread_pass();
+			}
+			end_waiters(t, 4);
+			CHECK_EQ(w.got, 4);
+		}
+}
+
+/* A page that cannot be read, after a readable page. */
+static uint32_t *unreadable(void)
+{
+	char *pages = mmap(NULL, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(pages != MAP_FAILED);
+	CHECK_EQ(mprotect(pages + 4096, 4096, PROT_NONE), 0);
+	return (uint32_t *)(pages + 4096);
+}
+
+POSIX_TEST(futex_unreadable_memory_is_efault)
+{
+	uint32_t *bad = unreadable(), word = 0;
+	uint32_t *const words[] = { bad, bad + 1023, NULL, (uint32_t *)-4096 };
+	struct timespec *end = (struct timespec *)bad;
+
+	for (int i = 0; i < 4; i++) {
+		CHECK_ERRNO((int)wait_on(words[i], 0, NULL), EFAULT);
+		CHECK_ERRNO((int)wait_bits(words[i], 0, 0, NULL, FUTEX_BITSET_MATCH_ANY), EFAULT);
+	}
+	for (long i = 0; i < 2; i++) { /* the second begins in the page before */
+		const struct timespec *t = (struct timespec *)((char *)end - 8 * i);
+
+		CHECK_ERRNO((int)wait_on(&word, 0, t), EFAULT);
+		CHECK_ERRNO((int)wait_bits(&word, 0, 0, t, FUTEX_BITSET_MATCH_ANY), EFAULT);
+		CHECK_ERRNO((int)wait_on(&word, 1, t), EFAULT);
+	}
+	CHECK_ERRNO((int)requeue(bad, FUTEX_CMP_REQUEUE_PRIVATE, 1, &word, 0), EFAULT);
+	CHECK_ERRNO((int)wake_op(&word, bad), EFAULT);
+	CHECK_EQ(wake(bad, 1), 0);
+	CHECK_EQ(wake(NULL, 1), 0);
+	CHECK_ERRNO((int)wake((uint32_t *)-4096, 1), EFAULT);
+	CHECK_ERRNO((int)wait_on(bad - 1, 1, NULL), EAGAIN);
+	CHECK_ERRNO((int)wait_on(bad - 1, 0, end - 1), ETIMEDOUT);
+}
+
+static int real_time_error(uint32_t *word, int op, int n)
+{
+	errno = 0;
+	CHECK_EQ(syscall(SYS_futex, word, op | FUTEX_CLOCK_REALTIME, n, NULL, NULL,
+			 FUTEX_BITSET_MATCH_ANY),
+		 -1);
+	return errno;
+}
+
+/* Whether FUTEX_WAIT accepts the clock depends on the kernel, which does waits on shared words. */
+POSIX_TEST(futex_real_time_clock_is_for_absolute_times)
+{
+	struct work w = { 0 };
+	struct thread t;
+	uint32_t word = 0;
+
+	CHECK_EQ(real_time_error(&word, FUTEX_WAIT_PRIVATE, 1),
+		 real_time_error(&word, FUTEX_WAIT, 1));
+	thread_start(&t, arrive_and_wait, &w);
+	thread_await(&w.arrived, 1);
+	thread_pass();
+	CHECK_EQ(real_time_error(&w.word, FUTEX_WAKE_PRIVATE, 1), ENOSYS);
+	CHECK_EQ(real_time_error(&w.word, FUTEX_WAKE_BITSET_PRIVATE, 1), ENOSYS);
+	CHECK_EQ(real_time_error(&w.word, FUTEX_WAKE_OP_PRIVATE, 1), ENOSYS);
+	CHECK_EQ(w.got, 0);
+	while (wake(&w.word, 1) == 0)
+		thread_pass();
+	thread_end(&t);
 }
 
 /* --- lifetime, other processes, handlers --- */
