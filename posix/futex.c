@@ -33,6 +33,8 @@
  * Green threads are woken before OS threads.  The kernel wakes waiters of one priority in FIFO
  * order, but futex(2) promises no order.
  *
+ * Verified by model/futex.pml.
+ *
  * Rejected
  *   Asking the kernel in each wait: 176 ns.  A round trip of two waits and two wakes takes 156 ns.
  *
