@@ -144,7 +144,7 @@ static void enter_first(struct thread *t)
 	t->run = ld_rlx(&sched.run);
 	t->is_main = true;
 	t->mask = mask_to_inherit();
-	sched.library = true; /* no report of a deadlock: a signal may end each wait */
+	sched.never_deadlocked = true; /* a signal may end each wait */
 	threads_lock();
 	thread_enter(t);
 	threads_unlock();

@@ -211,7 +211,7 @@ static int run_set_up(const gmp_config *cfg, bool library)
 	sched_reset();
 	st_rlx(&sched.run, run + 1);
 	sched.options = options;
-	sched.library = library;
+	sched.library = sched.never_deadlocked = library;
 	sched.threads = options.c.sched == GMP_SCHED_THREAD;
 	sched.own_tls = options.c.flags & GMP_OWN_TLS && !sched.threads;
 	sched.begins_otherwise = sched.threads || sched.own_tls;
@@ -512,6 +512,7 @@ int run_adopt(const struct adoption *a, const gmp_config *cfg)
 	char *g0 = host ? os_reserve(ADOPT_STACK) : NULL;
 
 	if (!g0 || os_guard_protect(g0, PAGE) || sysmon_start())
+	sched.library = false; /* gmp_stop does not end this run */
 		return adopt_failed(m, host, g0);
 	fls_return(gp);
 	sched.main = m->first = gp;

@@ -51,7 +51,7 @@ bool sched_only_time(void)
 
 bool sched_is_stalled(void)
 {
-	return !sched.library && sched_only_time() && no_timer_matters();
+	return !sched.never_deadlocked && sched_only_time() && no_timer_matters();
 }
 
 bool sched_stalled_locked(void)

@@ -635,14 +635,15 @@ struct sched {
 	struct options options;   /* (c) */
 	uint64_t fpwords;         /* (c) floating-point control words that Gs begin with */
 	unsigned stack_class;     /* (c) the default one */
-	bool library;             /* (c) begun by gmp_start: no deadlock is reported */
-	bool threads;             /* (c) GMP_SCHED_THREAD */
-	bool own_tls;             /* (c) GMP_OWN_TLS: of all Gs; not with threads */
-	bool begins_otherwise;    /* (c) one of the two: the first run of a G is another one */
-	uint64_t thread_exits;    /* (a) ends of Gs that ran as OS threads */
-	int slack;                /* (c) timer slack of the thread that began the run, in ns */
-	int64_t start_now;        /* (c) clock and cpu_ticks at the start, to convert the latter */
-	uint64_t start_ticks;     /* (c) */
+	bool library;             /* (c) begun by gmp_start */
+	bool never_deadlocked; /* (c) no deadlock is reported: threads or signals end each wait */
+	bool threads;          /* (c) GMP_SCHED_THREAD */
+	bool own_tls;          /* (c) GMP_OWN_TLS: of all Gs; not with threads */
+	bool begins_otherwise; /* (c) one of the two: the first run of a G is another one */
+	uint64_t thread_exits; /* (a) ends of Gs that ran as OS threads */
+	int slack;             /* (c) timer slack of the thread that began the run, in ns */
+	int64_t start_now;     /* (c) clock and cpu_ticks at the start, to convert the latter */
+	uint64_t start_ticks;  /* (c) */
 
 	/* Calls into higher floors.  Each pointer has one value, set once in run.c. */
 	exit_fn joinable_exit; /* (c) spawn.c:green_exited */
