@@ -13,13 +13,13 @@
  *   the child's first thread, on the stack S and with      other OS threads
  *   the block B of the green thread that forked
  *    1 fork returns; the table of threads is empty;
- *      forked = its record; B gets the thread id that it
- *      had before the fork; calls of libc block
+ *      forked = its record; B gets a new thread id, and
+ *      a second block H the kernel's; calls of libc block
  *    2 pthread_create: no runtime is on: adopt
  *    3 run_adopt (run.c): a G of a new runtime gets S and
  *      B; sysmon starts                                    a sysmon waits
- *    4 a new block H gets the kernel's thread id; the
- *      context of the G is saved on S
+ *    4 H becomes the OS thread's own block; the context
+ *      of the G is saved on S
  *    5 on a new stack: load H; signal handlers may run;
  *      state = RUN_ON; mstart: the OS thread is an M
  *    6 the M wakes another one, loads B and resumes the G  b an M looks for work, polls, and runs
@@ -38,15 +38,17 @@
  *   PROGRAM-2  In the child of a fork no other thread exists, so nothing of the parent's table is
  *              used there except the record of the caller.  Until step 7 its g struct is the
  *              parent's, of which only the stack and its class are read.
- *   PROGRAM-3  pthread_self(), thread-locals, addresses on the stack and the owner of mutexes that
- *              the first thread holds are the same in steps 1 to 9.
+ *   PROGRAM-3  pthread_self(), thread-locals, addresses on the stack and the owner of locks that
+ *              the first thread takes are the same in steps 1 to 9.  What it held at the fork has
+ *              the parent's thread as its owner, as natively (TLSBLOCK-8).
  *   PROGRAM-4  Only the first thread itself is adopted, on S, outside of signal handlers and of
- *              gmp_once_do, and if no runtime is on.  If another runtime starts, B gets the
- *              kernel's thread id, as an OS thread has (TLSBLOCK-7).
+ *              gmp_once_do, and if no runtime is on.  Otherwise B and its id stay, and H answers
+ *              setuid for the thread (TLSBLOCK-7).
  *   PROGRAM-5  The first thread counts as main: its record is_main, and its G never ends.  So S is
  *              not given back, and a join of it waits for main_ended.
- *   PROGRAM-6  A child that makes no thread has no runtime: fork and exec, and a process for each
- *              connection, cost what they cost natively.
+ *   PROGRAM-6  A child that makes no thread has no runtime.
+ *   PROGRAM-7  Step 1 is before the fork handlers of libraries (atfork.c).  H, which needs memory,
+ *              is made after handlers that were registered earlier.
  *
  * Rejected: adoption at the first call that would wait.  A thread that is alone keeps no other one
  * from running while it blocks, and each child that reads from a pipe before exec would get four
@@ -153,7 +155,6 @@ static void enter_first(struct thread *t)
 static void enter_main(struct thread *t)
 {
 	t->self = pthread_self();
-	t->id = tlsblock_id(thread_block(t));
 	program.whole = true;
 	program_thread_new();
 	enter_first(t);
@@ -260,12 +261,19 @@ struct thread *forked_thread(void)
 	return ld_rlx(&program.forked);
 }
 
+struct thread *forked_self(void)
+{
+	struct thread *t = forked_thread();
+
+	return t && t->self == pthread_self() ? t : NULL;
+}
+
 /* PROGRAM-4 */
 static bool may_be_adopted(const struct thread *t)
 {
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 
-	return t && t->self == pthread_self() && !handler_runs() && !gmp__external_cleanups() &&
+	return t && !handler_runs() && !gmp__external_cleanups() &&
 	       here - (uintptr_t)t->g->stack < (size_t)1 << t->g->stack_class;
 }
 
@@ -289,7 +297,7 @@ static void give_cancel_state(const struct thread *t)
 /* Steps 2 to 7.  Returns false if the caller is not adopted. */
 static bool adopt(void)
 {
-	struct thread *t = forked_thread();
+	struct thread *t = forked_self();
 	gmp_config cfg = configure();
 
 	if (!may_be_adopted(t))
@@ -318,7 +326,6 @@ static bool adopt(void)
 static bool start_runtime(void)
 {
 	gmp_config cfg = configure();
-	struct thread *t = forked_thread();
 
 	while (ld_seq(&sched.state) != RUN_ON) { /* ORD(run) */
 		int err = gmp_start(&cfg);
@@ -327,8 +334,6 @@ static bool start_runtime(void)
 			return false;
 		os_yield();
 	}
-	if (t)
-		tlsblock_keep(thread_block(t), getpid()); /* the first thread's */
 	return true;
 }
 
@@ -349,17 +354,8 @@ static noinline bool begin_runtime(void)
 
 bool program_runs(void)
 {
-	return program.whole && (ld_rlx(&sched.state) == RUN_ON || begin_runtime());
-}
-
-/* The record of the only thread of the child, which was gp, or an OS thread if that is NULL. */
-static struct thread *thread_in_child(const struct g *gp)
-{
-	struct thread *t = forked_thread();
-
-	if (gp)
-		return gp->fn == thread_main || gp->fn == program_main ? gp->arg : NULL;
-	return t && t->self == pthread_self() ? t : NULL; /* the child of such a child */
+	return program.whole && (ld_rlx(&sched.state) == RUN_ON || begin_runtime()) &&
+	       likely(!sched.threads);
 }
 
 /* Step 1.  Before fork_child of sys/fork.c: the caller is still a green thread. */
@@ -367,7 +363,7 @@ static void in_child(void)
 {
 	struct m *m = getm() ? getm() : gmp__blockedm();
 	struct g *gp = m ? m->curg : NULL;
-	struct thread *t = thread_in_child(gp);
+	struct thread *t = gp ? thread_of(gp) : forked_self(); /* the child of such a child */
 
 	st_rlx(&program.forked, t);
 	threads_forget();
@@ -376,14 +372,25 @@ static void in_child(void)
 	main_ended = (gmp_sem)GMP_SEM_INIT(0);
 	if (!t)
 		return;
+	t->is_main = true;
 	t->joiner = t->joins = 0;
 	if (gp && gp->resume & RESUME_OWN_TLS)
 		give_cancel_state(t);
 	if (program.whole)
-		tlsblock_keep(thread_block(t), t->id);
+		tlsblock_keep(thread_block(t));
+}
+
+/* After all handlers of this library. */
+static void late_in_child(void)
+{
+	struct thread *t = forked_self();
+
+	if (t && program.whole)
+		tlsblock_second(thread_block(t));
 }
 
 __attribute__((constructor(102))) static void watch_forks(void)
 {
 	pthread_atfork(NULL, NULL, in_child);
+	atfork_late(late_in_child);
 }

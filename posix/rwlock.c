@@ -70,12 +70,14 @@ static const void *writers_of(const pthread_rwlock_t *rw)
 	return rw;
 }
 
-/* In blocking code that of the green thread, which may have been on another OS thread before. */
+/* In blocking code that of the green thread, which may have been on another OS thread before.  With
+ * own thread-locals pthread_self() is the green thread's, and that of the OS thread which becomes
+ * one (PROGRAM-3). */
 static uint64_t self_id(void)
 {
 	struct g *gp = own_green();
 
-	return gp ? (uintptr_t)gp : (uint64_t)pthread_self();
+	return gp && !(gp->resume & RESUME_OWN_TLS) ? (uintptr_t)gp : (uint64_t)pthread_self();
 }
 
 /* --- under the bucket lock --- */

@@ -16,6 +16,7 @@
 #include "g.h"
 #include "machine/tlslayout.h"
 #include "mode/owntls.h"
+#include "mode/owntls_spawn.h"
 #include "posix/cancel.h"
 #include "posix/mask.h"
 #include "posix/signal.h"
@@ -23,15 +24,18 @@
 #include "spawn.h"
 #include "stack.h"
 
+struct thread *thread_of(const struct g *gp)
+{
+	return gp->fn == thread_main || gp->fn == program_main ? gp->arg : NULL;
+}
+
 struct thread *thread_self(void)
 {
 	struct m *m = getm();
 
 	if (!m)
-		return gmp__blockedm() ? NULL : forked_thread();
-	struct g *gp = m->curg;
-
-	return gp && (gp->fn == thread_main || gp->fn == program_main) ? gp->arg : NULL;
+		return gmp__blockedm() ? NULL : forked_self();
+	return m->curg ? thread_of(m->curg) : NULL;
 }
 
 /* --- the thread --- */
@@ -91,7 +95,6 @@ static int launch(struct thread *t, struct tlsblock *b, unsigned klass)
 	owntls_attach(gp, b);
 	t->g = gp;
 	t->self = thread_of_block(b);
-	t->id = tlsblock_id(b);
 	t->run = ld_rlx(&sched.run);
 	copy_name(t);
 	if (t->name[0])
@@ -121,10 +124,16 @@ static int start(struct thread *t, size_t stack, pthread_t *out)
 {
 	if (!rt_enter())
 		return -ESRCH;
+	int err = owntls_enable(); /* the program may have started the runtime itself */
+
+	if (err) {
+		rt_leave();
+		return err;
+	}
 	struct tlsblock *b = owntls_take(hold_p());
 
 	drop_p();
-	int err = start_with_block(t, stack, b);
+	err = start_with_block(t, stack, b);
 
 	if (!err) {
 		*out = t->self;

@@ -111,6 +111,8 @@ void thread_main(void *t);
 /* The same for main, and for the first thread of a child of a fork: run_main.c. */
 void program_main(void *t);
 
+/* The record of a G, or NULL: pthread_create has not made it. */
+struct thread *thread_of(const struct g *gp);
 /* The record of the calling thread, or NULL. */
 struct thread *thread_self(void);
 /* pthread_create for a green thread. */
@@ -137,6 +139,8 @@ extern gmp_sem main_ended;
 /* In the child of a fork: the record of its first thread while that is an OS thread; otherwise
  * NULL.  Its g struct is the parent's. */
 struct thread *forked_thread(void);
+/* The same, if it is the caller. */
+struct thread *forked_self(void);
 /* True if the program was started by gmp-run, and a runtime is on, or could be started. */
 bool program_runs(void);
 /* True if main is a green thread, also in the child of a fork. */
@@ -144,5 +148,11 @@ bool program_is_whole(void);
 /* A thread is about to exist; the calling one, t, has ended its work: PROGRAM-1. */
 void program_thread_new(void);
 void program_thread_left(struct thread *t);
+
+/* --- atfork.c --- */
+
+/* Register a handler of the child of a fork that may allocate memory.  Returns 0 or an errno
+ * value. */
+int atfork_late(void (*child)(void));
 
 #endif

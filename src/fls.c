@@ -441,7 +441,7 @@ void fls_forget(struct g *gp)
 
 void fls_adopt(struct g *gp)
 {
-	free(gmp__external_locals()); /* the values that the thread had before gmp_run */
+	/* the values before gmp_run are not freed: malloc may still be locked */
 	gmp__set_external_locals(gp->locals);
 	if (gp->locals)
 		watch_thread_end();

@@ -488,12 +488,10 @@ static struct g *adopted_g(struct m *m, const struct adoption *a)
 	return gp;
 }
 
-static int adopt_failed(struct m *m, struct tlsblock *host, char *g0)
+static int adopt_failed(struct m *m, char *g0)
 {
 	if (g0)
 		os_release(g0, ADOPT_STACK);
-	if (host)
-		tlsblock_free(host);
 	if (m)
 		m_free(m);
 	run_undo();
@@ -508,13 +506,13 @@ int run_adopt(const struct adoption *a, const gmp_config *cfg)
 		return err;
 	struct m *m = first_m_new();
 	struct g *gp = adopted_g(m, a);
-	struct tlsblock *host = gp ? tlsblock_new() : NULL;
+	struct tlsblock *host = gp ? tlsblock_second(owntls_block(gp)) : NULL;
 	char *g0 = host ? os_reserve(ADOPT_STACK) : NULL;
 
 	if (!g0 || os_guard_protect(g0, PAGE) || sysmon_start())
-	sched.library = false; /* gmp_stop does not end this run */
-		return adopt_failed(m, host, g0);
+		return adopt_failed(m, g0);
 	fls_return(gp);
+	sched.library = false; /* gmp_stop does not end this run */
 	sched.main = m->first = gp;
 	tlsblock_own(host, g0, ADOPT_STACK);
 	m->tp = host;

@@ -9,9 +9,9 @@
  * to it.  mode/owntls.h tells when a block is loaded.
  *
  * What differs from the block of an OS thread
- *   thread id        above the kernel's maximum, unique.  Mutexes use it as their owner.  Calls
- *                    that give it to the kernel (pthread_kill, pthread_getcpuclockid) find no such
- *                    thread
+ *   thread id        above the kernel's maximum, unique in the process, and probably among
+ *                    processes (TLSBLOCK-8).  Mutexes use it as their owner.  Calls that give it to
+ *                    the kernel (pthread_kill, pthread_getcpuclockid) find no such thread
  *   detached         pthread_join and pthread_detach of it are EINVAL; since glibc 2.43
  *                    pthread_join of the caller is EDEADLK
  *   rseq             not registered: sched_getcpu makes a call of the kernel
@@ -46,9 +46,13 @@
  *               pointer, each block has a cache of its own.
  *   TLSBLOCK-7  The kernel's id of an OS thread is in its own block, never in that of a green
  *               thread: setuid signals by these ids, and the handler answers with the former.  The
- *               child of a fork that tlsblock_keep was called in has no such block until
- *               tlsblock_own: a setuid that a thread of libc's makes meanwhile (timer_create with
- *               SIGEV_THREAD) does not change the first thread.
+ *               only thread of a fork's child may become a green thread later, with the block that
+ *               it has and the mutexes that it holds.  So tlsblock_keep gives that block an id of
+ *               the other kind at once, and a second block, which is never loaded, has the kernel's
+ *               id and answers.  It is the OS thread's own block from tlsblock_own on.
+ *   TLSBLOCK-8  The ids of a process begin at a place that its pid gives; the child of a fork has a
+ *               place of its own.  So processes that share a mutex have different ids, as natively.
+ *               Only ids of processes with many blocks can meet.
  *
  * TLSBLOCK-6 saves memory: a cache keeps up to 7 blocks of each of 64 sizes.  Measured with
  * stunnel4 (OpenSSL) after 1,000 handshakes: 27 KB of 82 KB for each connection, open or ended.
@@ -110,16 +114,17 @@ void tlsblock_last(void);
 /* TLSBLOCK-2, on g0 with another block loaded. */
 void tlsblock_reset(struct tlsblock *b);
 
-/* In the child of a fork that a green thread with own thread-locals has called: its block is that
- * of the only thread. */
+/* In the child of a fork.  If the caller of fork had the block of a green thread, its only thread
+ * has it now. */
 void tlsblock_forked(void);
-/* The thread id in b, which mutexes have as their owner. */
-int tlsblock_id(const struct tlsblock *b);
-/* In the child, in which libc has changed both: give b, which is loaded, this thread id, and enter
- * it in the list of TLSBLOCK-1. */
-void tlsblock_keep(struct tlsblock *b, int id);
-/* b, which is new, becomes the block of its own of the calling OS thread, which has that of a green
- * thread loaded (TLSBLOCK-7).  The stack is that of the OS thread. */
+/* In the child, before or after tlsblock_forked, without a call of malloc: give b, which is loaded,
+ * and has the kernel's thread id, one of its own (TLSBLOCK-7). */
+void tlsblock_keep(struct tlsblock *b);
+/* After both: the second block of b; the first call makes it.  NULL without memory: until a later
+ * call makes it, setuid does not change the thread. */
+struct tlsblock *tlsblock_second(struct tlsblock *b);
+/* b, the second block of the loaded one, becomes the calling OS thread's own.  The stack is that of
+ * the OS thread. */
 void tlsblock_own(struct tlsblock *b, char *stack, size_t bytes);
 
 /* On g0, with the host's block loaded: malloc makes its cache.  Without memory there is none. */

@@ -20,14 +20,17 @@
 #include "machine/tlslayout.h"
 
 /*
- * TID_FIRST: the kernel's ids are below 2^22 (PID_MAX_LIMIT).  TID_MOST: the bits of a futex that
- * hold an owner.  HEAD: the part of the struct before the fields that threads differ in: that other
- * threads exist; on x86-64 also the canary of stack protectors and the key of saved pointers.
- * SIG_SETXID: glibc keeps it from programs.
+ * TID_FIRST, PID_BITS: the kernel's ids are below 2^22 (PID_MAX_LIMIT).  TID_MOST: the bits of a
+ * futex that hold an owner.  HEAD: the part of the struct before the fields that threads differ in:
+ * that other threads exist; on x86-64 also the canary of stack protectors and the key of saved
+ * pointers.  SIG_SETXID: glibc keeps it from programs.
  */
 enum {
 	TID_FIRST = 1 << 22,
 	TID_MOST = 0x3fffffff,
+	TIDS = TID_MOST + 1 - TID_FIRST,
+	PID_BITS = 22,
+	IDS_OF_PID = TIDS >> PID_BITS,
 	HEAD_BEGIN = TLS_VARIABLES_BELOW ? 24 : 0,
 	HEAD_END = TLS_VARIABLES_BELOW ? 80 : 8,
 	TCB_SELF = 16,
@@ -53,7 +56,17 @@ struct tlsblock_offsets gmp__tlsblock_at;
 
 static const struct tls_layout *const lay = &gmp__tls_layout;
 
-static uint32_t tids; /* (a) given away */
+static struct {
+	pid_t pid;      /* (c) in this process */
+	uint32_t first; /* (c) */
+	uint32_t n;     /* (a) given away */
+} ids;
+
+/* The thread that has forked, in the child. */
+static struct {
+	void *orphan;                     /* its block, which was a green thread's in the parent */
+	struct tlsblock *loaded, *second; /* TLSBLOCK-7; NULL: there is no second block */
+} forked;
 
 /* --- the variables of modules: TLSBLOCK-3 --- */
 
@@ -290,12 +303,27 @@ static void fill_thread(char *tp, int tid)
 		fill_rseq(tp);
 }
 
+/* TLSBLOCK-8.  The bits of the pid are reversed: pids that differ by less than 2^n are about
+ * 2^(30-n) ids apart, and any two IDS_OF_PID at least. */
+static void ids_begin(void)
+{
+	uint32_t pid = (uint32_t)getpid(), reversed = 0;
+
+	if (ids.pid == (pid_t)pid)
+		return;
+	for (int i = 0; i < PID_BITS; i++)
+		reversed |= (pid >> i & 1) << (PID_BITS - 1 - i);
+	ids.pid = (pid_t)pid;
+	ids.first = reversed * IDS_OF_PID;
+	ids.n = 0;
+}
+
 /* A thread id that no thread has had; 0: there is none. */
 static int new_tid(void)
 {
-	uint32_t n = add_rlx(&tids, 1);
+	uint32_t n = add_rlx(&ids.n, 1);
 
-	return n < TID_MOST - TID_FIRST ? (int)(TID_FIRST + n) : 0;
+	return n < TIDS ? (int)(TID_FIRST + (ids.first + n) % TIDS) : 0;
 }
 
 struct tlsblock *tlsblock_new(void)
@@ -527,13 +555,13 @@ static int set_action(const struct kernel_action *to, struct kernel_action *was)
 
 static void on_setxid(int sig, siginfo_t *info, void *context)
 {
-	void *host = gmp__tls_host(), *tp = arch_tp();
+	void *host = gmp__tls_host(), *tp = arch_tp(), *own = host ? host : tp;
 
-	if (host)
-		arch_set_tp(host);
+	if (own == forked.loaded)
+		own = forked.second;
+	arch_set_tp(own);
 	glibcs.handler(sig, info, context);
-	if (host)
-		arch_set_tp(tp);
+	arch_set_tp(tp);
 }
 
 void tlsblock_signals_begin(void)
@@ -551,14 +579,31 @@ void tlsblock_signals_end(void)
 {
 	struct kernel_action now;
 
-	if (!set_action(NULL, &now) && now.handler == on_setxid)
+	if (!forked.second && !set_action(NULL, &now) && now.handler == on_setxid)
 		set_action(&glibcs, NULL);
+}
+
+/* --- forks --- */
+
+/* libc would take b for a thread with a stack to reuse. */
+static void list_renew(struct tlsblock *b)
+{
+	list_remove(tls_at(b, lay->list));
+	list_add(tls_at(b, lay->list));
 }
 
 void tlsblock_forked(void)
 {
 	char *host = gmp__tls_host();
 
+	ids_begin();
+	forked.loaded = forked.second = NULL;
+	if (host)
+		forked.orphan = arch_tp();
+	if (forked.orphan == arch_tp())
+		list_renew(forked.orphan);
+	if (!host)
+		return;
 	/* the kernel would write to an area that glibc may give to another thread */
 	if (lay->rseq)
 		syscall(SYS_rseq, host + lay->rseq, lay->rseq_bytes, RSEQ_FLAG_UNREGISTER,
@@ -566,24 +611,32 @@ void tlsblock_forked(void)
 	gmp__forget_host();
 }
 
-int tlsblock_id(const struct tlsblock *b)
+void tlsblock_keep(struct tlsblock *b)
 {
-	return *(const int *)tls_at((void *)b, lay->tid);
+	ids_begin();
+	write_int((char *)b, lay->tid, new_tid());
 }
 
-void tlsblock_keep(struct tlsblock *b, int id)
+struct tlsblock *tlsblock_second(struct tlsblock *b)
 {
-	struct tls_list *l = tls_at(b, lay->list);
+	if (forked.loaded == b)
+		return forked.second;
+	struct tlsblock *second = tlsblock_new();
 
-	write_int((char *)b, lay->tid, id);
-	list_remove(l); /* libc would take it for a thread with a stack to reuse */
-	list_add(l);
+	if (!second)
+		return NULL;
+	write_int((char *)second, lay->tid, getpid()); /* of the process's first thread */
+	forked.second = second;
+	forked.loaded = b;
+	tlsblock_signals_begin();
+	return second;
 }
 
 void tlsblock_own(struct tlsblock *b, char *stack, size_t bytes)
 {
 	char *tp = (char *)b;
 
+	forked.loaded = forked.second = NULL;
 	tlsblock_prepare(b, stack, bytes);
 	write_int(tp, lay->tid, (int)syscall(SYS_set_tid_address, tls_at(tp, lay->tid)));
 	syscall(SYS_set_robust_list, tp + lay->robust, ROBUST_BYTES);
@@ -609,6 +662,7 @@ static bool handles_setxid(void)
 
 static void probe_locked(void)
 {
+	ids_begin();
 	gmp__tlsblock_at.m = gmp__tls_m_offset();
 	gmp__tlsblock_at.host = gmp__tls_host_offset();
 	probe.err = tlslayout_probe(&probe.why);

@@ -63,15 +63,15 @@ void tlsblock_forked(void)
 {
 }
 
-int tlsblock_id(const struct tlsblock *b)
+void tlsblock_keep(struct tlsblock *b)
 {
 	(void)b;
-	return 0;
 }
 
-void tlsblock_keep(struct tlsblock *b, int id)
+struct tlsblock *tlsblock_second(struct tlsblock *b)
 {
-	(void)b, (void)id;
+	(void)b;
+	return NULL;
 }
 
 void tlsblock_own(struct tlsblock *b, char *stack, size_t bytes)

@@ -222,8 +222,7 @@ void owntls_fini(void)
 
 void owntls_forget(void)
 {
-	if (gmp__tls_host())
-		tlsblock_forked();
+	tlsblock_forked();
 	gmp__own_blocks = NULL;
 	own.used = false;
 	own.made = 0;

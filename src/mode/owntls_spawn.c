@@ -36,19 +36,24 @@ static noinline int first_use(const char **why)
 	return err;
 }
 
-int owntls_spawn(struct g *gp)
+int owntls_enable(void)
 {
 	const char *why = NULL;
-
-	if (unlikely(sched.threads))
-		return 0;
 	int err = likely(owntls_is_used()) ? 0 : first_use(&why);
 
-	if (unlikely(err)) {
-		if (err == -ENOTSUP)
-			say_unsupported(why);
+	if (unlikely(err == -ENOTSUP))
+		say_unsupported(why);
+	return err;
+}
+
+int owntls_spawn(struct g *gp)
+{
+	if (unlikely(sched.threads))
+		return 0;
+	int err = owntls_enable();
+
+	if (unlikely(err))
 		return err;
-	}
 	bool supplied = owntls_supply(hold_p(), gp);
 
 	drop_p();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A program whose malloc locks a mutex, as that of jemalloc: the dynamic linker calls it, too. */
+/* A program whose malloc locks a mutex, as that of jemalloc: the dynamic linker calls it, too.  The
+ * mutex is locked during a fork. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -7,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { ARENA = 64 << 20, ALIGNMENT = 16, THREADS = 20, ROUNDS = 100 };
 
@@ -92,7 +95,26 @@ static void *allocate(void *arg)
 	return sum;
 }
 
-int main(void)
+static void lock_malloc(void)
+{
+	pthread_mutex_lock(&mutex);
+}
+
+static void unlock_malloc(void)
+{
+	pthread_mutex_unlock(&mutex);
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(lock_malloc, unlock_malloc, unlock_malloc);
+}
+
+/* Before libraries register their handlers. */
+__attribute__((section(".preinit_array"),
+	       used)) static void (*const before_all)(void) = watch_forks;
+
+static int run(void)
 {
 	pthread_t t[THREADS];
 	int sum = 0;
@@ -108,5 +130,18 @@ int main(void)
 		sum += *(int *)one;
 	}
 	printf("%d\n", sum);
+	fflush(stdout);
 	return 3;
+}
+
+int main(void)
+{
+	int status = 0, result = run();
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(run() + 1);
+	if (waitpid(pid, &status, 0) != pid || WEXITSTATUS(status) != 4)
+		return 4;
+	return result;
 }

@@ -2,7 +2,6 @@
 /* Program for gmp-run: each argument is a case of fork that prints the same natively and on green
  * threads.  gmp_self, which exists under gmp-run only, shows whether the caller is one. */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,73 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ENSURE(x) ((x) ? (void)0 : fail(#x, __LINE__))
+#include "child.h"
 
-enum { PARKED = 200, FORKS = 300, FEW = 20, OTHER_UID = 65534, LIBCS_STACK = 4 << 20 };
-
-static void fail(const char *what, int line)
-{
-	printf("failed: line %d: %s (errno %d)\n", line, what, errno);
-	fflush(stdout);
-	_exit(99);
-}
-
-/* Does the caller run as it must with (green) or without a runtime?  Natively both are true. */
-static bool is_green(bool green)
-{
-	void *(*self)(void) = (void *(*)(void))(intptr_t)dlsym(RTLD_DEFAULT, "gmp_self");
-
-	return !self || (self() != NULL) == green;
-}
-
-static bool under_gmp(void)
-{
-	return dlsym(RTLD_DEFAULT, "gmp_self") != NULL;
-}
-
-static int os_threads(void)
-{
-	DIR *d = opendir("/proc/self/task");
-	int n = -2;
-
-	ENSURE(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
-}
-
-/* Runs fn in a child, which exits with its result; returns the status. */
-static int in_child(int (*fn)(void))
-{
-	int status;
-
-	fflush(stdout);
-	pid_t pid = fork();
-
-	ENSURE(pid >= 0);
-	if (pid == 0) {
-		int code = fn();
-
-		fflush(stdout);
-		_exit(code);
-	}
-	ENSURE(waitpid(pid, &status, 0) == pid);
-	return status;
-}
-
-static pthread_t make(void *(*fn)(void *), void *arg)
-{
-	pthread_t t;
-
-	ENSURE(pthread_create(&t, NULL, fn, arg) == 0);
-	return t;
-}
-
-static void join(pthread_t t)
-{
-	ENSURE(pthread_join(t, NULL) == 0);
-}
+enum { PARKED = 200, FORKS = 300, FEW = 20, LIBCS_STACK = 4 << 20 };
 
 static void *nothing(void *arg)
 {
@@ -465,37 +400,6 @@ static void exec(void)
 }
 
 /* --- users: all OS threads of the child change their user --- */
-
-static void ensure_all_changed(void)
-{
-	char path[300], line[200];
-	DIR *d = opendir("/proc/self/task");
-	struct dirent *e;
-
-	ENSURE(d);
-	while ((e = readdir(d))) {
-		int uid = -1;
-
-		if (e->d_name[0] == '.')
-			continue;
-		snprintf(path, sizeof(path), "/proc/self/task/%s/status", e->d_name);
-		FILE *f = fopen(path, "r");
-
-		while (f && fgets(line, sizeof(line), f))
-			sscanf(line, "Uid: %d", &uid);
-		ENSURE(!f || uid == OTHER_UID);
-		if (f)
-			fclose(f);
-	}
-	closedir(d);
-}
-
-static void *change_user(void *arg)
-{
-	ENSURE(setresuid(OTHER_UID, OTHER_UID, OTHER_UID) == 0);
-	ensure_all_changed();
-	return arg;
-}
 
 static int users_child(void)
 {
