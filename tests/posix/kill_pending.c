@@ -297,6 +297,48 @@ CHECK_CASE_(default_action_1, "raise_pending_default_action_ends_the_process/1p"
 CHECK_CASE_(default_action_2, "raise_pending_default_action_ends_the_process/2p",
 	    test_default_action, 2)
 
+static int inside, too_early;
+
+static void note_inside(int signo, siginfo_t *info, void *context)
+{
+	note(signo, info, context);
+	if (__atomic_load_n(&inside, __ATOMIC_RELAXED))
+		thread_count(&too_early);
+}
+
+static void *block_often(void *arg)
+{
+	begin_target();
+	while (!__atomic_load_n(&done, __ATOMIC_ACQUIRE)) {
+		mask(SIG_BLOCK, SIGUSR1);
+		__atomic_store_n(&inside, 1, __ATOMIC_RELAXED);
+		for (int i = 0; i < 100; i++)
+			__asm__ volatile("");
+		__atomic_store_n(&inside, 0, __ATOMIC_RELAXED);
+		mask(SIG_UNBLOCK, SIGUSR1);
+	}
+	return arg;
+}
+
+POSIX_TEST(kill_runs_no_handler_while_the_signal_is_blocked)
+{
+	enum { TIMES = 2000 };
+
+	begin();
+	too_early = 0;
+	handle(SIGUSR1, note_inside, 0);
+	pthread_t t = start_target(block_often, NULL);
+
+	for (int i = 1; i <= TIMES; i++) {
+		CHECK_EQ(pthread_kill(t, SIGUSR1), 0);
+		thread_await(&ran, i);
+	}
+	thread_count(&done);
+	join(t);
+	CHECK_EQ(elsewhere, 0);
+	CHECK_EQ(too_early, 0);
+}
+
 /* --- two threads, one signal --- */
 
 static void *take_own(void *arg)
@@ -473,7 +515,7 @@ static void count_answer(int signo, siginfo_t *info, void *context)
 
 POSIX_TEST(kill_in_a_handler_that_interrupts_create_and_join)
 {
-	enum { TIMES = 300 };
+	enum { TIMES = 3000 };
 
 	begin();
 	answers = 0;
