@@ -2,12 +2,13 @@
 /* Replaces the threads of C11: as those of POSIX, with other results; see thread.h. */
 #include "posix/c11.h"
 #include "posix/cancel.h"
+#include "posix/outside.h"
 #include "posix/thread.h"
 
 HOOK int thrd_create(thrd_t *out, thrd_start_t fn, void *arg)
 {
 	if (!makes_green(NULL))
-		return LIBC(thrd_create)(out, fn, arg);
+		return outside_create_c11(out, fn, arg);
 	return to_thrd(thread_create(out, NULL, (void *(*)(void *))(uintptr_t)fn, arg, true));
 }
 

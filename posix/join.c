@@ -211,13 +211,23 @@ HOOK int pthread_detach(pthread_t self)
 	return err == NOT_GREEN ? LIBC(pthread_detach)(self) : err;
 }
 
+/* The record of the caller, which is in blocking code; otherwise NULL. */
+static struct thread *thread_in_blocking_code(void)
+{
+	const struct m *m = gmp__blockedm();
+
+	return m ? thread_of(m->curg) : NULL;
+}
+
 void thread_leave(void *value)
 {
-	struct thread *t = thread_self();
+	struct thread *t = thread_self(), *blocked = thread_in_blocking_code();
 
 	if (t) {
 		thread_begin_exit(t);
 		t->result = value;
+	} else if (blocked) {
+		blocked->result = value; /* thread_main does the rest */
 	} else if (hook_how() == HOOK_PARK && getm()->curg->resume & RESUME_OWN_TLS) {
 		gmp_exit(); /* made by gmp_spawn: no base for the unwinder */
 	}

@@ -33,8 +33,8 @@
  *
  * Invariants
  *   PROGRAM-1  `alive` counts the threads of main and of pthread_create that have not left: the
- *              thread that makes it 0 calls exit.  A thread leaves after its function; it may still
- *              run destructors.
+ *              thread that makes it 0 calls exit.  A green thread leaves after its function; it may
+ *              still run destructors.  An OS thread leaves after them (outside.c).
  *   PROGRAM-2  In the child of a fork no other thread exists, so nothing of the parent's table is
  *              used there except the record of the caller.  Until step 7 its g struct is the
  *              parent's, of which only the stack and its class are read.
@@ -59,6 +59,7 @@
 #include "base/os.h"
 #include "enter.h"
 #include "mode/owntls.h"
+#include "posix/outside.h"
 #include "posix/receiver.h"
 #include "posix/thread.h"
 #include "sys/fork.h"
@@ -73,10 +74,9 @@ static struct {
 	int argc;
 	char **argv, **envp;
 	bool whole;            /* (c) main is a green thread */
-	bool left;             /* (l) main's thread, or the first one of a child, has left */
 	uint32_t alive;        /* (l) PROGRAM-1 */
 	struct thread *forked; /* (a) the child's first thread until step 7; otherwise NULL */
-} program;
+} program = { .alive = 1 };
 
 /* --- the end of threads --- */
 
@@ -87,27 +87,27 @@ void program_thread_new(void)
 	threads_unlock();
 }
 
-/* The calling thread is the last one. */
-static void end_program(void)
+/* The calling thread is the last one.  t: its record; NULL: an OS thread in its last destructor. */
+static void end_program(const struct thread *t)
 {
-	owntls_end();
+	if (t && program.whole)
+		owntls_end();
 	exit(0);
 }
 
-static bool leave(bool main_leaves)
+static bool leave(void)
 {
 	threads_lock();
-	program.left |= main_leaves;
-	bool last = --program.alive == 0 && program.left;
+	bool last = --program.alive == 0;
 
 	threads_unlock();
 	return last;
 }
 
-static _Noreturn void main_left(void)
+static _Noreturn void main_left(struct thread *t)
 {
-	if (leave(true))
-		end_program();
+	if (leave())
+		end_program(t);
 	for (;;)
 		gmp_sleep_until(GMP_FOREVER);
 }
@@ -115,6 +115,7 @@ static _Noreturn void main_left(void)
 /* The function of main returns into exit, that of the first thread of a child ends here. */
 static _Noreturn void main_exits(struct thread *t)
 {
+	thread_end_blocking();
 	thread_begin_exit(t);
 	if (getm()) {
 		owntls_end();
@@ -126,15 +127,15 @@ static _Noreturn void main_exits(struct thread *t)
 		threads_unlock();
 		gmp_sem_release(&main_ended, 1);
 	}
-	main_left();
+	main_left(t);
 }
 
 void program_thread_left(struct thread *t)
 {
-	if (!getm() || t->is_main)
+	if (t && t->is_main)
 		main_exits(t); /* step 9 */
-	if (leave(false))
-		end_program();
+	if (leave())
+		end_program(t);
 }
 
 /* --- main --- */
@@ -156,8 +157,12 @@ static void enter_main(struct thread *t)
 {
 	t->self = pthread_self();
 	program.whole = true;
-	program_thread_new();
 	enter_first(t);
+}
+
+static _Noreturn void call_main(void)
+{
+	exit(program.main(program.argc, program.argv, program.envp));
 }
 
 void program_main(void *arg)
@@ -165,11 +170,14 @@ void program_main(void *arg)
 	struct thread *t = arg;
 	__pthread_unwind_buf_t base;
 
-	if (getm()) /* NULL: GMP_SCHED=thread; then all threads are libc's */
-		enter_main(t);
+	if (!getm()) { /* GMP_SCHED=thread: all threads are libc's */
+		outside_count_self();
+		call_main();
+	}
+	enter_main(t);
 	if (!__sigsetjmp_cancel(base.__cancel_jmp_buf, 0)) {
 		__pthread_register_cancel(&base);
-		exit(program.main(program.argc, program.argv, program.envp));
+		call_main();
 	}
 	main_exits(t);
 }
@@ -337,6 +345,11 @@ static bool start_runtime(void)
 	return true;
 }
 
+bool program_is_started(void)
+{
+	return program.main || getenv(MARK);
+}
+
 bool program_is_whole(void)
 {
 	return program.whole;
@@ -368,7 +381,6 @@ static void in_child(void)
 	st_rlx(&program.forked, t);
 	threads_forget();
 	program.alive = 1;
-	program.left = false;
 	main_ended = (gmp_sem)GMP_SEM_INIT(0);
 	if (!t)
 		return;
@@ -387,6 +399,8 @@ static void late_in_child(void)
 
 	if (t && program.whole)
 		tlsblock_second(thread_block(t));
+	else if (!getm())
+		outside_count_self();
 }
 
 __attribute__((constructor(102))) static void watch_forks(void)

@@ -19,6 +19,7 @@
 #include "mode/owntls_spawn.h"
 #include "posix/cancel.h"
 #include "posix/mask.h"
+#include "posix/outside.h"
 #include "posix/signal.h"
 #include "ready.h"
 #include "spawn.h"
@@ -39,6 +40,12 @@ struct thread *thread_self(void)
 }
 
 /* --- the thread --- */
+
+void thread_end_blocking(void)
+{
+	while (gmp__blockedm())
+		gmp_block_leave();
+}
 
 void thread_begin_exit(struct thread *t)
 {
@@ -72,6 +79,7 @@ void thread_main(void *arg)
 		call_function(t);
 		__pthread_unregister_cancel(&base);
 	}
+	thread_end_blocking();
 	thread_begin_exit(t);
 	program_thread_left(t);
 }
@@ -234,6 +242,6 @@ bool makes_green(const pthread_attr_t *attr)
 HOOK int pthread_create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
 {
 	if (!makes_green(attr))
-		return LIBC(pthread_create)(out, attr, fn, arg);
+		return outside_create(out, attr, fn, arg);
 	return thread_create(out, attr, fn, arg, false);
 }

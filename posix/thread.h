@@ -122,6 +122,8 @@ int thread_create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 bool makes_green(const pthread_attr_t *attr);
 /* t must no longer be cancelled: it ends.  On its own stack. */
 void thread_begin_exit(struct thread *t);
+/* The caller's function has ended, maybe after a siglongjmp out of blocking code: leave that. */
+void thread_end_blocking(void);
 /* What pthread_join and the like return for a thread that is not in the table. */
 enum { NOT_GREEN = -1 };
 
@@ -145,7 +147,10 @@ struct thread *forked_self(void);
 bool program_runs(void);
 /* True if main is a green thread, also in the child of a fork. */
 bool program_is_whole(void);
-/* A thread is about to exist; the calling one, t, has ended its work: PROGRAM-1. */
+/* True if gmp-run has started the program. */
+bool program_is_started(void);
+/* A thread is about to exist; the calling one has ended its work: PROGRAM-1.  t: its record; NULL:
+ * an OS thread. */
 void program_thread_new(void);
 void program_thread_left(struct thread *t);
 
