@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests that a long section of blocking code leaves an M in charge of timers and events: BLOCK-7.
+ * Without sysmon, which would take the P after 10 ms.
+ *
+ * floors 0..6, wrap: sysmon_start sysmon_stop
+ */
+#define _GNU_SOURCE 1
+#include "check.h"
+
+#include <poll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rt.h"
+#include "sysmon.h"
+#include "timerheap.h"
+
+#define MS INT64_C(1000000)
+
+enum { PATIENCE_MS = 40000 }; /* a bound on failure only */
+
+int __wrap_sysmon_start(void);
+void __wrap_sysmon_stop(void);
+
+int __wrap_sysmon_start(void)
+{
+	return 0;
+}
+
+void __wrap_sysmon_stop(void)
+{
+}
+
+static int answered;   /* (a) by the G of enter_with_timer */
+static int answers[2]; /* pipe: what the caller of section waits for */
+
+/* A section that is long, and in which the caller sleeps in the kernel until another G writes. */
+static noinline void section(int question)
+{
+	struct pollfd answer = { .fd = answers[0], .events = POLLIN };
+	struct timespec length = { 0, MS / 2 };
+	char c = 0;
+
+	gmp_block_enter();
+	nanosleep(&length, NULL); /* so that the next one is expected to be long, too */
+	if (question >= 0)
+		CHECK_EQ(write(question, &c, 1), 1);
+	CHECK_EQ(poll(&answer, 1, PATIENCE_MS), 1);
+	CHECK_EQ(read(answers[0], &c, 1), 1);
+	gmp_block_leave();
+}
+
+static void answer(void)
+{
+	CHECK_EQ(write(answers[1], "", 1), 1);
+}
+
+static void answer_after_sleep(void *arg)
+{
+	(void)arg;
+	CHECK_EQ(gmp_sleep(2 * MS), 0);
+	st_seq(&answered, 1);
+	answer();
+}
+
+static void enter_with_timer(void *arg)
+{
+	gmp_g *g;
+
+	(void)arg;
+	CHECK_EQ(pipe(answers), 0);
+	for (int i = 0; i < 20; i++) {
+		st_seq(&answered, 0);
+		CHECK_EQ(gmp_spawn(&g, answer_after_sleep, NULL, NULL), 0);
+		while (timers_earliest() == NEVER && !ld_seq(&answered))
+			gmp_yield();
+		section(-1);
+		CHECK_EQ(gmp_join(g), 0);
+	}
+}
+
+TEST_PROCS(blocking_long_section_timer_of_other_g_fires)
+{
+	run_procs(procs, enter_with_timer, NULL);
+}
+
+static void answer_after_question(void *arg)
+{
+	struct pollfd question = { .fd = *(int *)arg, .events = POLLIN };
+	char c;
+
+	CHECK_EQ(gmp_poll(&question, 1, GMP_FOREVER), 1);
+	CHECK_EQ(read(question.fd, &c, 1), 1);
+	answer();
+}
+
+static void enter_with_event(void *arg)
+{
+	int questions[2];
+	gmp_g *g;
+
+	(void)arg;
+	CHECK_EQ(pipe(answers), 0);
+	CHECK_EQ(pipe(questions), 0);
+	for (int i = 0; i < 20; i++) {
+		CHECK_EQ(gmp_spawn(&g, answer_after_question, questions, NULL), 0);
+		while (!ld_rlx(&sched.npollwait))
+			gmp_yield();
+		section(questions[1]);
+		CHECK_EQ(gmp_join(g), 0);
+	}
+}
+
+TEST_PROCS(blocking_long_section_event_of_other_g_is_served)
+{
+	run_procs(procs, enter_with_event, NULL);
+}
