@@ -93,6 +93,8 @@ static struct {
 	struct thread *rest; /* (l) threads that the present pass has not reached */
 	uint32_t asked;  /* (a) the signal thread will make a pass, and clears it first: KILL-1 */
 	uint32_t passes; /* (o) of the signal thread: since the last new signal */
+	int64_t counted_at; /* (o) of it: the last pass that counts as a try */
+	bool counts;        /* (o) of it: the present pass does; others follow a new signal */
 } killer;
 
 static struct thread *record_of(const struct g *gp)
@@ -196,16 +198,6 @@ static int ask(void)
 	return err;
 }
 
-static bool take_of(pthread_t to, int signo)
-{
-	threads_lock();
-	struct thread *t = thread_find(to);
-	bool taken = t && take(t, signo);
-
-	threads_unlock();
-	return taken;
-}
-
 bool kill_takes(const struct thread *t, int signo, enum signal_action action)
 {
 	if (signal_is_fault_sig(signo) || !receiver_has_thread() || t->run != ld_rlx(&sched.run))
@@ -214,14 +206,11 @@ bool kill_takes(const struct thread *t, int signo, enum signal_action action)
 	       ld_rlx(&t->expected) & mask_bit(signo);
 }
 
-void kill_add(struct thread *t, int signo)
+int kill_add(struct thread *t, int signo)
 {
 	add(t, signo);
-}
-
-int kill_added(pthread_t to, int signo)
-{
-	return ask() && take_of(to, signo) ? EAGAIN : 0;
+	/* a system call under the lock: no other sender believes in a wakeup that fails */
+	return ask() && take(t, signo) ? EAGAIN : 0;
 }
 
 bool kill_self(int signo)
@@ -290,8 +279,10 @@ static enum delivery examine(struct thread *t, struct attempt *a)
 	uint64_t bits = expected ? expected : admitted(t);
 	int64_t since;
 
-	if (!bits)
+	if (!bits) {
+		t->tries = 0;
 		return DONE;
+	}
 	bits &= t->offered;
 	if (!bits)
 		return LATER;
@@ -340,10 +331,21 @@ static bool find_next(struct attempt *a)
 	return t;
 }
 
-/* Its action changed after it was sent, or since T admits it.  errno is free. */
+/* Take a signal of a thread that admits it. */
+static bool take_admitted(pthread_t to, int signo)
+{
+	threads_lock();
+	struct thread *t = thread_find(to);
+	bool mine = t && admitted(t) & mask_bit(signo) && take(t, signo);
+
+	threads_unlock();
+	return mine;
+}
+
+/* The signal has no handler. */
 static void act(pthread_t to, int signo, enum signal_action action)
 {
-	if (take_of(to, signo) && action == ACTION_DEFAULT)
+	if (take_admitted(to, signo) && action == ACTION_DEFAULT)
 		LIBC(kill)(getpid(), signo);
 }
 
@@ -373,12 +375,7 @@ static void handle_here(pthread_t to)
 	for (int signo = 1; signo <= 64; signo++) {
 		sigset_t only = mask_set(mask_bit(signo));
 
-		threads_lock();
-		struct thread *t = thread_find(to);
-		bool mine = t && admitted(t) & mask_bit(signo) && take(t, signo);
-
-		threads_unlock();
-		if (!mine)
+		if (!take_admitted(to, signo))
 			continue;
 		siginfo_t info = siginfo_make_sig(signo, SI_TKILL);
 
@@ -395,8 +392,9 @@ static bool is_tried_enough(pthread_t to, enum delivery done)
 	bool enough = false;
 
 	if (t) {
-		t->tries = done == LATER ? 0 : t->tries + 1;
+		t->tries = done == LATER ? 0 : t->tries + killer.counts;
 		enough = t->tries > (done == AGAIN ? TRIES : BLOCKED_TRIES);
+		t->tries = enough ? 0 : t->tries;
 	}
 	threads_unlock();
 	return enough;
@@ -443,6 +441,11 @@ int64_t kill_pass(void)
 	}
 	if (!rt_enter())
 		return 0;
+	int64_t now = os_now();
+
+	killer.counts = now - killer.counted_at >= TRY_NS;
+	if (killer.counts)
+		killer.counted_at = now;
 	bool again = pass();
 
 	rt_leave();
@@ -555,7 +558,7 @@ void kill_swap_mask(uint64_t mask)
 void kill_swap_mask_back(uint64_t mask)
 {
 	kill_handler_sig(own_green(), -1);
-	kill_set_mask(mask);
+	set_mask(mask);
 }
 
 int kill_take(uint64_t set, siginfo_t *info)
@@ -610,7 +613,11 @@ void kill_unexpect(const sigset_t *before)
 	if (noted) { /* the kernel takes the thread's own signals before those of the process */
 		sigset_t only = mask_set(mask_bit(noted));
 
-		LIBC(sigtimedwait)(&only, &info, &at_once);
+		if (LIBC(sigtimedwait)(&only, &info, &at_once) > 0 &&
+		    !siginfo_is_note_sig(&info)) { /* the note was merged into a signal */
+			siginfo_unpack_sig(&info);
+			siginfo_send_sig(info.si_signo, &info);
+		}
 	}
 	LIBC(pthread_sigmask)(SIG_SETMASK, before, NULL);
 }

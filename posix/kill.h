@@ -13,11 +13,9 @@
 /* With the table's lock: the signal must be pending for t.  False: the kernel takes its action, or
  * this run has no signal thread. */
 bool kill_takes(const struct thread *t, int signo, enum signal_action action);
-/* With the lock: steps 1 and 2 for t in the table. */
-void kill_add(struct thread *t, int signo);
-/* After kill_add and the unlock: step 4.  Returns 0, or EAGAIN: the kernel's queue of signals is
- * full, and the signal is not pending. */
-int kill_added(pthread_t to, int signo);
+/* With the lock: steps 2 to 4 for t in the table.  Returns 0, or EAGAIN: the kernel's queue of
+ * signals is full, and the signal is not pending. */
+int kill_add(struct thread *t, int signo);
 /* All steps for the caller: the handler has run if it does not block the signal.  Returns false if
  * the signal is not kept here. */
 bool kill_self(int signo);
@@ -55,7 +53,8 @@ uint64_t kill_pending(void);
 void kill_run(void);
 /* Step e. */
 void kill_set_mask(uint64_t mask);
-/* Before and after a call that sets the mask in the kernel for its time. */
+/* Before and after a call that sets the mask in the kernel for its time.  After the second one the
+ * caller calls kill_run, when the kernel has its mask again. */
 void kill_swap_mask(uint64_t mask);
 void kill_swap_mask_back(uint64_t mask);
 

@@ -269,11 +269,12 @@ void mask_swap_back(const sigset_t *set, uint64_t before)
 	if (!set || !has_own_mask())
 		return;
 	r = receiver_self();
+	kill_swap_mask_back(before); /* first: no handler runs between the call and the unblock */
 	if (r)
 		swap_receiver_back(r, set, before);
 	else
 		change_kernel(SIG_UNBLOCK, before & ~mask_of(set));
-	kill_swap_mask_back(before);
+	kill_run();
 }
 
 HOOK int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)

@@ -483,15 +483,22 @@ HOOK int sigaction(int signo, const struct sigaction *sa, struct sigaction *old)
 
 enum signal_action signal_action(int signo)
 {
-	struct sigaction now;
+	struct sigaction k;
+	int saved = errno;
 
-	if (sigaction(signo, NULL, &now))
+	if (!is_handled(signo) || LIBC(sigaction)(signo, NULL, &k)) {
+		errno = saved;
 		return ACTION_DEFAULT;
-	if (now.sa_handler == SIG_IGN)
+	}
+	handler_fn handler = handler_sig(signo);
+
+	if (is_trampoline(&k) && is_set_sig(handler))
+		return ACTION_HANDLER;
+	if (k.sa_handler == SIG_IGN)
 		return ACTION_IGNORE;
-	if (now.sa_handler == SIG_DFL)
-		return does_nothing_by_default(signo) ? ACTION_IGNORE : ACTION_DEFAULT;
-	return ACTION_HANDLER;
+	if (is_function(&k) && !is_trampoline(&k))
+		return ACTION_DEFAULT;
+	return does_nothing_by_default(signo) ? ACTION_IGNORE : ACTION_DEFAULT;
 }
 
 HOOK sighandler_t signal(int signo, sighandler_t handler)

@@ -86,6 +86,12 @@ static int wait_kernel(const sigset_t *set, siginfo_t *info, const struct timesp
 		signo = take(set, info, timeout);
 	int err = errno;
 
+	if (signo < 0 && err == EAGAIN) { /* its note may be on the way */
+		int late = kill_take(mask_of(set), info);
+
+		signo = late ? late : signo;
+	}
+
 	kill_unexpect(&before);
 	errno = err;
 	return signo;
@@ -235,7 +241,7 @@ HOOK int sigpending(sigset_t *set)
 {
 	int result = LIBC(sigpending)(set);
 
-	if (result == 0 && hook_how() == HOOK_PARK)
+	if (result == 0)
 		*set = mask_set(mask_of(set) | kill_pending());
 	return result;
 }

@@ -92,7 +92,8 @@ struct sending {
 	enum signal_action action;
 	bool by_kill; /* it may become pending for the thread: kill.c */
 	/* set by find_target */
-	bool ended, kept; /* the thread has ended; the signal is pending for it */
+	bool ended, kept; /* the thread has ended; the signal is pending for it, or err is not 0 */
+	int err;          /* of kill_add */
 	int tid;          /* of the OS thread that runs the thread, or 0 */
 };
 
@@ -106,7 +107,7 @@ static bool find_target(pthread_t self, struct sending *s)
 	s->kept = t && !s->ended && s->by_kill && t != forked_thread() &&
 		  kill_takes(t, s->sig, s->action);
 	if (s->kept)
-		kill_add(t, s->sig);
+		s->err = kill_add(t, s->sig);
 	else if (t && !s->ended)
 		s->tid = runs_on(t->g);
 	threads_unlock();
@@ -128,7 +129,7 @@ static int signal_thread(pthread_t self, int sig, const union sigval *value)
 	if (!is_valid(sig))
 		return EINVAL;
 	if (s.kept)
-		return kill_added(self, sig);
+		return s.err;
 	return s.ended || sig == 0 ? 0 : send_signal(s.tid, sig, value);
 }
 
