@@ -4,6 +4,7 @@
  * signals for a green thread in a wait of gmp.h, which no handler ends.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -54,6 +55,32 @@ POSIX_TEST(tgkill_of_own_os_thread_runs_the_handler_on_the_caller)
 	handle(note);
 	CHECK_EQ(pthread_join(start(tgkill_self, NULL), NULL), 0);
 	CHECK_EQ(elsewhere, 0);
+}
+
+/* --- handlers of sigset, which is libc's --- */
+
+static void *yield_until_handled(void *arg)
+{
+	thread_await(&ran, 1);
+	for (int i = 0; i < 50; i++) {
+		usleep(100);
+		sched_yield();
+	}
+	return arg;
+}
+
+POSIX_TEST(kill_of_thread_with_a_handler_of_sigset_runs_it_once)
+{
+	sighandler_t (*set)(int, sighandler_t) = dlsym(RTLD_DEFAULT, "sigset"); /* deprecated */
+
+	ran = 0;
+	CHECK(set != NULL);
+	CHECK(set(SIGUSR1, note) != SIG_ERR);
+	pthread_t t = start(yield_until_handled, NULL);
+
+	CHECK_EQ(pthread_kill(t, SIGUSR1), 0);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+	CHECK_EQ(ran, 1);
 }
 
 /* --- handlers that sleep --- */
