@@ -24,10 +24,7 @@ compare() {
 	for procs in 1 2 4; do
 		green=$(GMP_PROCS=$procs timeout 50 "$run" "$1")
 		[ "$natively" = "$green" ] || {
-			echo "natively:"
-			echo "$natively"
-			echo "gmp-run, $procs Ps:"
-			echo "$green"
+			printf '%s\n' "natively:" "$natively" "gmp-run, $procs Ps:" "$green" >&2
 			exit 1
 		}
 	done

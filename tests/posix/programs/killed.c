@@ -81,13 +81,13 @@ static void compute(void)
 		;
 }
 
-static void wait_short(void)
+static void wait_long(void)
 {
-	struct timespec soon = { 0, 100000 };
+	struct timespec hour = { 3600, 0 };
 	int interrupted = 0;
 
 	while (on_main < TIMES)
-		interrupted += nanosleep(&soon, NULL) && errno == EINTR;
+		interrupted += nanosleep(&hour, NULL) && errno == EINTR;
 	if (!interrupted)
 		puts("no sleep was interrupted");
 }
@@ -174,7 +174,7 @@ int main(void)
 	main_self = pthread_self();
 	sigaction(SIGUSR1, &sa, NULL);
 	while_killed(compute, "compute");
-	while_killed(wait_short, "sleep");
+	while_killed(wait_long, "sleep");
 	blocked();
 	masked_ppoll();
 	wait_signal();
