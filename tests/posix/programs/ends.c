@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <threads.h>
 #include <time.h>
 
@@ -46,39 +47,55 @@ static void pass_time(void)
 /* --- jump: a thread leaves blocking code by siglongjmp, and ends --- */
 
 static sigjmp_buf jump_to;
-static volatile sig_atomic_t may_jump, jumped;
+static pid_t sleeper;
 
 static void jump(int sig)
 {
 	(void)sig;
-	if (!may_jump)
-		return;
-	may_jump = 0;
-	jumped = 1;
 	siglongjmp(jump_to, 1);
 }
 
-/* Sends the signal until its handler has jumped. */
+/* Is a thread of the process in wait? */
+static bool one_waits(void)
+{
+	char path[300];
+	DIR *d = opendir("/proc/self/task");
+	struct dirent *e;
+	bool found = false;
+
+	ENSURE(d);
+	while (!found && (e = readdir(d))) {
+		long number = -1;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/syscall", e->d_name);
+		FILE *f = fopen(path, "r");
+
+		if (!f)
+			continue;
+		found = fscanf(f, "%ld", &number) == 1 && number == SYS_wait4;
+		fclose(f);
+	}
+	closedir(d);
+	return found;
+}
+
+/* Sends the signal when the kernel has the thread. */
 static void *interrupt(void *thread)
 {
 	struct timespec t = { 0, 1000000 };
 
-	while (!jumped) {
-		pthread_kill(*(pthread_t *)thread, SIGUSR1);
+	while (!one_waits())
 		nanosleep(&t, NULL);
-	}
+	ENSURE(pthread_kill(*(pthread_t *)thread, SIGUSR1) == 0);
 	return NULL;
 }
-
-static pid_t sleeper;
 
 /* Waits for any child, of which the only one sleeps. */
 static void wait_and_jump(void)
 {
 	if (sigsetjmp(jump_to, 1) == 0) {
-		may_jump = 1;
 		for (;;)
-			wait(NULL); /* the handler runs without a jump until then */
+			wait(NULL);
 	}
 }
 
@@ -99,7 +116,6 @@ static void jump_in(void *(*fn)(void *))
 	static pthread_t t;
 	void *got;
 
-	jumped = 0;
 	t = make(fn, (void *)5);
 	pthread_t other = make(interrupt, &t);
 
@@ -110,11 +126,16 @@ static void jump_in(void *(*fn)(void *))
 
 static void begin_jumps(void)
 {
+	int until[2];
+	char byte;
+
 	signal(SIGUSR1, jump);
 	fflush(stdout);
+	ENSURE(pipe(until) == 0);
 	sleeper = fork();
-	if (sleeper == 0) {
-		pause();
+	if (sleeper == 0) { /* ends with the parent, too */
+		close(until[1]);
+		ENSURE(read(until[0], &byte, 1) == 0);
 		_exit(0);
 	}
 }
