@@ -24,9 +24,9 @@
  *                                after TRY_NS
  *
  *   trampoline, with a note
- *    f The handler has interrupted T, in stage NONE, outside of signals_hold, and T admits the
- *      signal: remove it from killed; if it was there, call the program's handler.  Otherwise do
- *      nothing: after step 5 comes another note.
+ *    f The handler has interrupted T, in stage NONE, outside of signals_hold and of P sections, and
+ *      T admits the signal: remove it from killed; if it was there, call the program's handler.
+ *      Otherwise do nothing: after step 5 comes another note.
  *
  * The sender may be T itself: steps 1 to 3, then d.
  *
@@ -457,11 +457,19 @@ int64_t kill_pass(void)
 
 /* --- the trampoline --- */
 
+/* In a P section (enter.h): siglongjmp would not leave it. */
+static bool is_in_runtime_sig(void)
+{
+	const struct m *m = getm();
+
+	return m && ld_rlx(&m->inside);
+}
+
 bool kill_is_busy_sig(const struct g *interrupted)
 {
 	const struct thread *t = record_of(interrupted);
 
-	return t && ld_rlx(&t->stage) != STAGE_NONE;
+	return is_in_runtime_sig() || (t && ld_rlx(&t->stage) != STAGE_NONE);
 }
 
 bool kill_is_pending_sig(int signo, const struct g *interrupted)
@@ -475,8 +483,8 @@ bool kill_take_sig(int signo, siginfo_t *info, const struct g *interrupted)
 {
 	struct thread *t = record_of(interrupted);
 
-	if (!t || ld_rlx(&t->stage) != STAGE_NONE || !(admitted(t) & mask_bit(signo)) ||
-	    !take(t, signo))
+	if (!t || is_in_runtime_sig() || ld_rlx(&t->stage) != STAGE_NONE ||
+	    !(admitted(t) & mask_bit(signo)) || !take(t, signo))
 		return false;
 	*info = siginfo_make_sig(signo, SI_TKILL);
 	return true;

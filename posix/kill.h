@@ -34,7 +34,7 @@ int64_t kill_pass(void);
 
 /* --- the trampoline, which has interrupted a green thread or (NULL) other code --- */
 
-/* The thread is in a wait. */
+/* The thread is in a wait, or its M is in a P section: no handler may run. */
 bool kill_is_busy_sig(const struct g *interrupted);
 /* The signal is pending for it. */
 bool kill_is_pending_sig(int signo, const struct g *interrupted);

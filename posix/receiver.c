@@ -38,7 +38,8 @@
  *   RECEIVER-2  `admitted` is the union of the signals that receivers do not block; it changes
  *               under the lock, before the masks of OS threads.
  *   RECEIVER-3  While its receiver is busy, no handler runs on a green thread: it is about to take
- *               the lock, or inside the runtime.  siglongjmp from a handler leaves neither.
+ *               the lock, or inside the runtime.  The same holds in a P section of its M.
+ *               siglongjmp from a handler leaves neither.
  *   RECEIVER-4  The signal thread admits all signals of `admitted`, so one OS thread always does.
  *               It forwards to itself.  Its mask follows after that of the receiver which admits a
  *               signal: a pending signal is handled there before pthread_sigmask returns.  Other
@@ -374,7 +375,8 @@ bool receiver_route_sig(int signo, bool handled, bool for_thread, siginfo_t *inf
 
 	if (!for_main && !is_runtimes_thread_sig())
 		return true;
-	if (r && (r == &rec.main || !for_main) && admits(r, signo) && !ld_rlx(&r->busy))
+	if (r && (r == &rec.main || !for_main) && admits(r, signo) && !ld_rlx(&r->busy) &&
+	    !kill_is_busy_sig(gp))
 		return true;
 	return !forward_sig(info);
 }
