@@ -2,6 +2,9 @@
 /* Tests barriers. */
 #define _GNU_SOURCE
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "threads.h"
 
@@ -64,6 +67,34 @@ POSIX_TEST(barrier_of_green_and_os_threads)
 POSIX_TEST(barrier_process_shared)
 {
 	run_party(PTHREAD_PROCESS_SHARED, 0);
+}
+
+POSIX_TEST(barrier_of_another_process_works)
+{
+	pthread_barrier_t *b =
+		mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pthread_barrierattr_t a;
+	int status;
+
+	CHECK(b != MAP_FAILED);
+	CHECK_EQ(pthread_barrierattr_init(&a), 0);
+	CHECK_EQ(pthread_barrierattr_setpshared(&a, PTHREAD_PROCESS_SHARED), 0);
+	CHECK_EQ(pthread_barrier_init(b, &a, 2), 0);
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		alarm(20); /* if the parent fails */
+		for (int i = 0; i < ROUNDS; i++)
+			pthread_barrier_wait(b);
+		_exit(0);
+	}
+	for (int i = 0; i < ROUNDS; i++)
+		pthread_barrier_wait(b);
+	while (waitpid(pid, &status, 0) != pid)
+		CHECK_EQ(errno, EINTR);
+	CHECK_EQ(status, 0);
+	CHECK_EQ(munmap(b, sizeof(*b)), 0);
 }
 
 POSIX_TEST(barrier_init_count_0_is_einval)

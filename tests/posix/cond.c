@@ -2,6 +2,9 @@
 /* Tests condition variables. */
 #define _GNU_SOURCE
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "threads.h"
 
@@ -144,6 +147,139 @@ POSIX_TEST(cond_signal_wakes_one_each)
 POSIX_TEST(cond_broadcast_wakes_green_and_os_threads)
 {
 	run_takers(wake_all, true);
+}
+
+static int stopped;
+
+/* libc does not sleep before such a time. */
+static void wait_for_the_past(void *arg)
+{
+	struct state *s = arg;
+	const struct timespec past = { -1, 0 };
+
+	CHECK_EQ(pthread_mutex_lock(&s->m), 0);
+	CHECK_EQ(pthread_cond_timedwait(&s->c, &s->m, &past), ETIMEDOUT);
+	CHECK_EQ(pthread_mutex_unlock(&s->m), 0);
+}
+
+static void wait_until_stopped(void *arg)
+{
+	thread_count(&((struct state *)arg)->waiting);
+	while (!__atomic_load_n(&stopped, __ATOMIC_ACQUIRE))
+		wait_for_the_past(arg);
+}
+
+/* Enough for one of them to share a bucket with any other object. */
+enum { CONDS = 4096, FORKS = 50 };
+
+static void wait_for_each_in_a_child(void)
+{
+	int status;
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		alarm(10);
+		for (int i = 0; i < CONDS; i++) {
+			static struct state s[CONDS];
+
+			wait_for_the_past(&s[i]);
+		}
+		_exit(0);
+	}
+	while (waitpid(pid, &status, 0) != pid)
+		CHECK_EQ(errno, EINTR);
+	CHECK_EQ(status, 0);
+}
+
+/* Threads of the parent hold locks for condition variables when the child is made. */
+TEST(cond_wait_in_a_child_of_a_fork_works)
+{
+	static struct state s[3];
+	struct thread t[3];
+
+	for (int i = 0; i < 3; i++)
+		thread_outside(&t[i], wait_until_stopped, &s[i]);
+	for (int i = 0; i < 3; i++)
+		thread_await(&s[i].waiting, 1);
+	for (int i = 0; i < FORKS; i++)
+		wait_for_each_in_a_child();
+	__atomic_store_n(&stopped, 1, __ATOMIC_RELEASE);
+	for (int i = 0; i < 3; i++)
+		thread_end(&t[i]);
+}
+
+struct hand_over {
+	pthread_mutex_t m;
+	pthread_cond_t c;
+	long rounds;
+	int round;
+	bool flag;
+};
+
+/* The mutex is locked while the other thread begins to lock it. */
+static void await_flags(void *arg)
+{
+	struct hand_over *h = arg;
+
+	for (int i = 0; i < h->rounds; i++) {
+		CHECK_EQ(pthread_mutex_lock(&h->m), 0);
+		thread_count(&h->round);
+		for (int k = 0; k < 3; k++) {
+			thread_pass();
+			syscall(SYS_sched_yield);
+		}
+		while (!h->flag)
+			CHECK_EQ(pthread_cond_wait(&h->c, &h->m), 0);
+		h->flag = false;
+		CHECK_EQ(pthread_mutex_unlock(&h->m), 0);
+	}
+}
+
+static void set_flags(void *arg)
+{
+	struct hand_over *h = arg;
+
+	for (int i = 0; i < h->rounds; i++) {
+		thread_await(&h->round, i + 1);
+		CHECK_EQ(pthread_mutex_lock(&h->m), 0);
+		h->flag = true;
+		CHECK_EQ(pthread_cond_signal(&h->c), 0);
+		CHECK_EQ(pthread_mutex_unlock(&h->m), 0);
+	}
+}
+
+static void hand_over_between_kinds(void)
+{
+	for (int kinds = 0; kinds < 4; kinds++) {
+		struct hand_over h = { .m = PTHREAD_MUTEX_INITIALIZER,
+				       .c = PTHREAD_COND_INITIALIZER,
+				       .rounds = check_scaled(500) };
+		struct thread waiter, signaller;
+
+		(kinds & 1 ? thread_outside : thread_start)(&waiter, await_flags, &h);
+		(kinds & 2 ? thread_outside : thread_start)(&signaller, set_flags, &h);
+		thread_end(&waiter);
+		thread_end(&signaller);
+	}
+}
+
+/* The unlock by the wait lets the other thread signal at once. */
+POSIX_TEST(cond_signal_by_the_thread_that_locks_next_ends_the_wait)
+{
+	hand_over_between_kinds();
+}
+
+/* The kernel may run a woken thread in place of the waiter, before that is in the queue. */
+TEST(cond_signal_by_a_thread_of_the_same_cpu_ends_the_wait)
+{
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET((unsigned)sched_getcpu(), &one);
+	CHECK_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+	hand_over_between_kinds();
+	posix_run(hand_over_between_kinds, 2);
 }
 
 POSIX_TEST(cond_signal_wakes_green_and_os_threads)

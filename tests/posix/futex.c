@@ -98,7 +98,7 @@ static void sem_up(struct sem *s)
 
 struct work {
 	struct sem s, back;
-	uint32_t word;
+	uint32_t word, val; /* val: waits for a change of word from it */
 	int arrived, got, rounds;
 };
 
@@ -216,7 +216,7 @@ static void wait_once(void *arg)
 {
 	struct work *w = arg;
 
-	await_wake(&w->word, 0);
+	await_wake(&w->word, w->val);
 	thread_count(&w->got);
 }
 
@@ -235,7 +235,7 @@ static void end_waiters(struct thread *t, int n)
 /* The word keeps its value, so each wait ends by a wake only. */
 POSIX_TEST(futex_wake_counts_each_waiter_once)
 {
-	struct work w = { 0 };
+	struct work w = { .word = 5, .val = 5 };
 	struct thread t[8];
 	long woken = 0, n;
 
@@ -576,6 +576,58 @@ static void await_handler(void *arg)
 POSIX_TEST(futex_wake_in_a_handler_ends_waits)
 {
 	check_handler_wakes(post_in_handler, await_handler);
+}
+
+/* Of two words in one bucket, one has a waiter all the time. */
+static struct {
+	_Alignas(8) uint32_t waited_for;
+	uint32_t woken;
+	int handled, finished;
+} pair;
+
+static void wake_in_handler(int signo)
+{
+	(void)signo;
+	wake(&pair.woken, 1);
+	thread_count(&pair.handled);
+}
+
+static void wake_until_finished(void *arg)
+{
+	(void)arg;
+	while (!__atomic_load_n(&pair.finished, __ATOMIC_ACQUIRE))
+		CHECK_EQ(wake(&pair.woken, 1), 0);
+}
+
+static void interrupt_often(void *thread)
+{
+	for (int i = 0; i < check_scaled(1000); i++) {
+		CHECK_EQ(pthread_kill(*(pthread_t *)thread, SIGUSR1), 0);
+		thread_await(&pair.handled, i + 1);
+	}
+	thread_count(&pair.finished);
+}
+
+static void wait_in_pair(void *arg)
+{
+	(void)arg;
+	await_wake(&pair.waited_for, 0);
+}
+
+POSIX_TEST(futex_wake_in_a_handler_of_a_waking_thread_works)
+{
+	struct sigaction sa = { .sa_handler = wake_in_handler, .sa_flags = SA_RESTART };
+	struct thread waiting, waking, killing;
+
+	CHECK_EQ(sigaction(SIGUSR1, &sa, NULL), 0);
+	thread_start(&waiting, wait_in_pair, NULL);
+	thread_outside(&waking, wake_until_finished, NULL);
+	thread_outside(&killing, interrupt_often, &waking.p);
+	thread_end(&waking);
+	thread_end(&killing);
+	while (wake(&pair.waited_for, 1) == 0)
+		thread_pass();
+	thread_end(&waiting);
 }
 
 static void wait_cancelled(void *arg)

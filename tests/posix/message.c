@@ -390,6 +390,50 @@ static void reset(void *fd)
 	close(*(int *)fd);
 }
 
+static void send_large(void *fd)
+{
+	static char large[32 << 20];
+	ssize_t n = send(*(int *)fd, large, sizeof(large), 0);
+
+	CHECK(n > 0 && (size_t)n < sizeof(large));
+}
+
+static bool has_room(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+/* The buffer is full, and a green thread that writes to it has parked. */
+static void await_blocked_writer(int fd)
+{
+	gmp_stats stats = GMP_STATS_INIT;
+
+	while (has_room(fd))
+		sched_yield();
+	while (on_green() && stats.greens_waiting < 1) {
+		gmp_yield();
+		CHECK_EQ(gmp_stats_get(&stats), 0);
+	}
+}
+
+POSIX_TEST(send_after_a_part_raises_no_sigpipe)
+{
+	struct peer p;
+	int s[2];
+
+	signal(SIGPIPE, count_sigpipe);
+	sigpipes = 0;
+	unix_pair(s);
+	peer_start(&p, send_large, &s[0]);
+	await_blocked_writer(s[0]);
+	CHECK_EQ(shutdown(s[0], SHUT_WR), 0);
+	peer_join(&p);
+	CHECK_EQ(sigpipes, 0);
+	close_pair(s);
+}
+
 POSIX_TEST(send_after_a_part_leaves_the_error)
 {
 	static char large[32 << 20];

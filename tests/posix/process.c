@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "posix.h"
@@ -269,6 +270,32 @@ POSIX_TEST(system_keeps_its_child)
 
 		CHECK_EXITED(status, 5);
 	}
+	CHECK_EQ(reaped, 0);
+	signal(SIGCHLD, SIG_DFL);
+}
+
+/* Takes the child of system, if it runs on another thread before that child has ended. */
+static void reap_for_seconds(int signo)
+{
+	struct timespec now, begin;
+	pid_t pid = 0;
+
+	(void)signo;
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	do {
+		pid = waitpid(-1, NULL, WNOHANG);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while (pid == 0 && now.tv_sec - begin.tv_sec < 3);
+	reaped += pid > 0;
+}
+
+POSIX_TEST(system_keeps_its_child_from_an_earlier_sigchld)
+{
+	reaped = 0;
+	CHECK(signal(SIGCHLD, reap_for_seconds) != SIG_ERR);
+	int status = system("kill -CHLD $PPID; sleep 0.1; exit 5");
+
+	CHECK_EXITED(status, 5);
 	CHECK_EQ(reaped, 0);
 	signal(SIGCHLD, SIG_DFL);
 }

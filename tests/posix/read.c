@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <termios.h>
@@ -254,6 +255,47 @@ TEST(read_parks_the_green_thread)
 	for (int i = 0; i < PARKED; i++)
 		(i / READERS % 2 ? unix_pair : udp_pair)(pairs[i]);
 	check_parks(wait_read, wake_read);
+}
+
+/* --- a number whose file was changed by calls that are not replaced --- */
+
+static int reused[PARKED][2];
+
+static void reuse(int i)
+{
+	int fd = open("/proc/self/exe", O_RDONLY);
+	char c;
+
+	CHECK_EQ(read(fd, &c, 1), 1);
+	CHECK_EQ(syscall(SYS_close, fd), 0);
+	CHECK_EQ(syscall(SYS_pipe2, reused[i], 0), 0);
+	CHECK_EQ(reused[i][0], fd);
+}
+
+static void read_reused(int i)
+{
+	char c;
+
+	CHECK_EQ(read(reused[i][0], &c, 1), 1);
+}
+
+static void write_reused(int i)
+{
+	CHECK_EQ(write(reused[i][1], "x", 1), 1);
+}
+
+static void park_in_reused(void)
+{
+	struct parking t = { read_reused, write_reused, 0 };
+
+	for (int i = 0; i < PARKED; i++)
+		reuse(i);
+	parking_app(&t);
+}
+
+TEST(read_of_reused_number_of_a_file_parks)
+{
+	posix_run(park_in_reused, 1);
 }
 
 static void cancelled_reads(void *arg)

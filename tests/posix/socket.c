@@ -340,6 +340,29 @@ POSIX_TEST(shutdown_wakes_writers_of_the_socket)
 	close_pair(s);
 }
 
+static void shut_down_parked(void)
+{
+	gmp_stats stats = GMP_STATS_INIT;
+	gmp_g *g;
+	int s[2];
+
+	unix_pair(s);
+	fill(s[0]);
+	CHECK_EQ(gmp_spawn(&g, write_epipe, &s[0], NULL), 0);
+	do {
+		gmp_yield();
+		CHECK_EQ(gmp_stats_get(&stats), 0);
+	} while (stats.greens_waiting < 1);
+	CHECK_EQ(shutdown(s[0], SHUT_WR), 0);
+	CHECK_EQ(gmp_join(g), 0);
+	close_pair(s);
+}
+
+TEST(shutdown_wakes_a_parked_writer_of_the_socket)
+{
+	posix_run(shut_down_parked, 1);
+}
+
 /* --- sendfile --- */
 
 typedef ssize_t (*sender)(int to, int from, off_t *at, size_t n);
