@@ -307,6 +307,6 @@ static void join_others(void *arg)
 TEST(thread_killed_at_shutdown_is_not_found_in_the_next_run)
 {
 	skip_under_chaos();
-	one_p(leave_threads);
-	one_p(join_others);
+	run_own(1, GMP_COOPERATIVE, leave_threads, NULL);
+	run_own(1, GMP_COOPERATIVE, join_others, NULL);
 }
