@@ -326,8 +326,8 @@ static void write_epipe(void *fd)
 	CHECK_ERRNO(send(*(int *)fd, "x", 1, MSG_NOSIGNAL), EPIPE);
 }
 
-/* A unix socket: a full TCP socket gets room again when the peer's kernel has taken the data. */
-POSIX_TEST(shutdown_wakes_writers_of_the_socket)
+/* The writer is about to wait, at different points of its way to the wait. */
+static void shut_down_writer(int spins)
 {
 	struct peer p;
 	int s[2];
@@ -335,9 +335,19 @@ POSIX_TEST(shutdown_wakes_writers_of_the_socket)
 	unix_pair(s);
 	fill(s[0]);
 	peer_start(&p, write_epipe, &s[0]);
+	sched_yield();
+	for (int i = 0; i < spins; i++)
+		__asm__ volatile("");
 	CHECK_EQ(shutdown(s[0], SHUT_WR), 0);
 	peer_join(&p);
 	close_pair(s);
+}
+
+/* A unix socket: a full TCP socket gets room again when the peer's kernel has taken the data. */
+POSIX_TEST(shutdown_wakes_writers_of_the_socket)
+{
+	for (int i = 0; i < check_scaled(400); i++)
+		shut_down_writer(i * 53 % 8000);
 }
 
 static void shut_down_parked(void)
