@@ -200,7 +200,7 @@ static int ask(void)
 
 bool kill_takes(const struct thread *t, int signo, enum signal_action action)
 {
-	if (signal_is_fault_sig(signo) || !receiver_has_thread() || t->run != ld_rlx(&sched.run))
+	if (is_fault_signal(signo) || !receiver_has_thread() || t->run != ld_rlx(&sched.run))
 		return false;
 	return action == ACTION_HANDLER || ld_rlx(&t->mask) & mask_bit(signo) ||
 	       ld_rlx(&t->expected) & mask_bit(signo);

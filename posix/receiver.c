@@ -357,7 +357,7 @@ static bool route_to_thread_sig(bool handled, const siginfo_t *info, const struc
 
 bool receiver_route_sig(int signo, bool handled, bool for_thread, siginfo_t *info, void *context)
 {
-	if (!is_present(&rec.main) || signal_is_fault_sig(signo))
+	if (!is_present(&rec.main) || is_fault_signal(signo))
 		return true;
 	if (is_signal_thread_sig() && rec.forced == signo)
 		return true;

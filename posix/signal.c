@@ -118,19 +118,6 @@ uint64_t signal_undeferred(void)
 	return bits;
 }
 
-bool signal_is_fault_sig(int signo)
-{
-	switch (signo) {
-	case SIGSEGV:
-	case SIGBUS:
-	case SIGFPE:
-	case SIGILL:
-	case SIGTRAP:
-	case SIGSYS: return true;
-	default: return false;
-	}
-}
-
 static bool does_nothing_by_default(int signo)
 {
 	return signo == SIGCHLD || signo == SIGCONT || signo == SIGWINCH || signo == SIGURG;
@@ -348,7 +335,7 @@ static bool take_signal_sig(const struct delivery *d)
 
 	if (accepted && !handled)
 		return false; /* SIGTAB-6 */
-	if (handled && gmp__signal_state()->holds && !signal_is_fault_sig(d->signo)) {
+	if (handled && gmp__signal_state()->holds && !is_fault_signal(d->signo)) {
 		defer_sig(d->signo, for_thread, d->info, d->context);
 		return false;
 	}

@@ -9,9 +9,6 @@
 /* Signals that are never deferred: faults, and those of libc and the runtime. */
 uint64_t signal_undeferred(void);
 
-/* Faults: the OS thread that gets one handles it. */
-bool signal_is_fault_sig(int signo);
-
 /* What the program has set; ACTION_IGNORE also if the default action does nothing, ACTION_DEFAULT
  * also if a function other than sigaction and signal has set the handler: the kernel calls it. */
 enum signal_action { ACTION_DEFAULT, ACTION_IGNORE, ACTION_HANDLER };

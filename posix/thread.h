@@ -57,7 +57,6 @@ struct thread {
 	enum thread_state state; /* (l) */
 	pthread_t joiner;        /* (l) that waits in step 7; 0: none */
 	pthread_t joins;         /* (l) the thread that this one waits for; 0: none */
-	int id;                  /* (c) of its block: the owner of libc's mutexes */
 	bool is_main;            /* (c) the thread of main, or the first one of a child of a fork */
 	bool c11;                /* (c) made by thrd_create */
 	void *(*fn)(void *);     /* (c) */

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/types.h>
 
 #include "base/base.h"
@@ -149,6 +150,20 @@ struct sigaction;
  * switch. So the handler, and all functions that it calls, must be `unsanitized`. A handler that
  * was set by this function must not be queried by sigaction(2), nor the other way round. */
 int os_sigaction(int signo, const struct sigaction *sa, struct sigaction *old);
+
+/* Signals by which the kernel reports a fault to the OS thread that has caused it. */
+static inline bool is_fault_signal(int signo)
+{
+	switch (signo) {
+	case SIGSEGV:
+	case SIGBUS:
+	case SIGFPE:
+	case SIGILL:
+	case SIGTRAP:
+	case SIGSYS: return true;
+	default: return false;
+	}
+}
 
 /* --- threads --- */
 int os_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size);

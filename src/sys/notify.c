@@ -347,15 +347,7 @@ static int notify_add(struct subscription *a)
 /* False for faults, which the runtime handles, and for invalid numbers. */
 static bool is_notifiable(int signo)
 {
-	switch (signo) {
-	case SIGSEGV:
-	case SIGBUS:
-	case SIGFPE:
-	case SIGILL:
-	case SIGTRAP:
-	case SIGSYS: return false;
-	default: return signo >= 1 && signo <= SIGNALS;
-	}
+	return signo >= 1 && signo <= SIGNALS && !is_fault_signal(signo);
 }
 
 static int notify(gmp_chan *c, int signo)
