@@ -8,13 +8,14 @@ start_postgres 60
 until_ready "$pg" "$where" 1 1 'SELECT 1'
 
 # 300 queries of 0.1 s on 50 connections take 0.6 s.  In libpq's poll an OS thread would be needed
-# for each connection.
+# for each connection.  sysmon replaces an OS thread that loses its CPU: a busy machine needs some
+# spare ones.
 for procs in 1 2 4; do
 	out=$(GMP_PROCS=$procs timeout 60 "$pg" "$where" 300 50 'SELECT pg_sleep(0.1)') ||
 		fail "status $?: $out"
 	grep -q '^300 queries on 50 connections: .* 0 failed$' <<<"$out" || fail "$out"
 	threads=$(sed 's/.* \([0-9]*\) OS threads.*/\1/' <<<"$out")
-	[ "$threads" -le $((procs + 4)) ] || fail "$procs Ps: $out"
+	[ "$threads" -le $((procs + 16)) ] || fail "$procs Ps: $out"
 done
 
 # A result that is larger than a socket's buffer.

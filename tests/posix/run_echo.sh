@@ -28,7 +28,8 @@ for procs in 1 2 4; do
 	[ "$(echo "$green" | head -n 1)" = "$(echo "$native" | head -n 1)" ]
 	threads=$(echo "$green" | sed -n 's/threads //p')
 	echo "$procs Ps: $threads OS threads"
+	# sysmon replaces an OS thread that loses its CPU, so a busy machine needs some spare ones;
 	# without its replacement read blocks an OS thread
 	nm -D --defined-only "$build/libgmprt_posix.so" | grep -q ' read$' || continue
-	[ "$threads" -le $((procs + 4)) ]
+	[ "$threads" -le $((procs + 16)) ]
 done
