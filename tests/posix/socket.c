@@ -209,6 +209,7 @@ POSIX_TEST(connect_bad_argument_is_an_error)
 	struct sockaddr_in a;
 	int l = tcp_listener(&a, 1), c = tcp_connect(&a), s[2];
 
+	skip_under_chaos(); /* after an EINTR of connect the next call returns 0 */
 	CHECK_ERRNO(connect(-1, (struct sockaddr *)&a, sizeof(a)), EBADF);
 	CHECK_ERRNO(connect(c, (struct sockaddr *)&a, sizeof(a)), EISCONN);
 	CHECK_ERRNO(connect(c, (struct sockaddr *)&a, 1), EINVAL);
