@@ -118,21 +118,43 @@ HOOK int fdatasync(int fd)
 	IN_BLOCKING_CODE(LIBC(fdatasync)(fd));
 }
 
+/*
+ * A lock is tried first, and waited for in a section of its own: BLOCK-5 then learns the length of
+ * such a wait apart from that of an attempt, and an unlock of the same call hands no P off.
+ */
+
 HOOK int flock(int fd, int how)
 {
 	if (hook_how() == HOOK_LIBC)
-		return LIBC(flock)(fd, how);
-	return HOOK_BLOCKING(LIBC(flock)(fd, how)); /* no cancellation point */
+		return LIBC(flock)(fd, how); /* no cancellation point */
+	int result = IO_BLOCKING(LIBC(flock)(fd, how | LOCK_NB));
+
+	if (result == -EWOULDBLOCK && !(how & LOCK_NB))
+		result = IO_BLOCKING(LIBC(flock)(fd, how));
+	return (int)hook_return(result);
 }
+
+#define TRY_THEN_WAIT(waits, attempt, call)                                                        \
+	switch (hook_how()) {                                                                      \
+	case HOOK_LIBC: return call;                                                               \
+	case HOOK_PARK: cancel_point(); /* and as the next */                                      \
+	case HOOK_BLOCK: break;                                                                    \
+	}                                                                                          \
+	int result_ = IO_BLOCKING(attempt);                                                        \
+	if ((result_ == -EAGAIN || result_ == -EACCES) && (waits))                                 \
+		result_ = IO_BLOCKING(call);                                                       \
+	return (int)hook_return(result_)
 
 HOOK int lockf(int fd, int how, off_t n)
 {
-	IN_BLOCKING_CODE(LIBC(lockf)(fd, how, n));
+	TRY_THEN_WAIT(how == F_LOCK, LIBC(lockf)(fd, how == F_LOCK ? F_TLOCK : how, n),
+		      LIBC(lockf)(fd, how, n));
 }
 
 HOOK int lockf64(int fd, int how, off64_t n)
 {
-	IN_BLOCKING_CODE(LIBC(lockf64)(fd, how, n));
+	TRY_THEN_WAIT(how == F_LOCK, LIBC(lockf64)(fd, how == F_LOCK ? F_TLOCK : how, n),
+		      LIBC(lockf64)(fd, how, n));
 }
 
 /* --- fcntl --- */
@@ -148,7 +170,8 @@ static int do_fcntl(int fd, int command, void *arg)
 {
 	if (!fcntl_waits(command))
 		return LIBC(fcntl)(fd, command, arg);
-	IN_BLOCKING_CODE(LIBC(fcntl)(fd, command, arg));
+	TRY_THEN_WAIT(true, LIBC(fcntl)(fd, command == F_SETLKW ? F_SETLK : F_OFD_SETLK, arg),
+		      LIBC(fcntl)(fd, command, arg));
 }
 
 HOOK int fcntl(int fd, int command, ...)
