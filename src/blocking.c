@@ -10,13 +10,14 @@
  *     behave as on an external thread and none       1 sysmon: the P is BLOCKED by the same section
  *     touches the P                                    as at its last poll and is wanted, or for
  *   2 if the section is expected to be long and the    10 ms; or is LONG and has work.
- *     P has work, or BLOCK-7: hand the P off at        An M: it has no P, and this P is LONG; under
- *     once (handoff.c:sched_hand_off)                  sched.lock
+ *     P has work: hand the P off at once               An M: it has no P, and this P is LONG; under
+ *     (handoff.c:sched_hand_off)                       sched.lock
  *   3 otherwise status: RUNNING -> BLOCKED with the  2 status: BLOCKED, as it was seen, -> RUNNING
  *     M's number, and LONG if a long section is        by compare-and-swap         ORD(p.blocked)
- *     expected                      ORD(p.blocked)   3 if that won, the P belongs to the taker:
- *   4 the blocking code runs                           sysmon hands it to another M, an M runs on
- *   5 leave: the status of step 3 -> RUNNING by        it
+ *     expected; then BLOCK-7 may have it taken back    3 if that won, the P belongs to the taker:
+ *     and handed off                ORD(p.blocked)      sysmon hands it to another M, an M runs on
+ *   4 the blocking code runs                            it
+ *   5 leave: the status of step 3 -> RUNNING by
  *     compare-and-swap; if that wins, continue
  *   6 if it fails: up to YIELDS calls of sched_yield until a P is free.  Then, under sched.lock,
  *     take the first of these:
@@ -50,8 +51,13 @@
  *  BLOCK-7  During a section of a call that is known to be long, timers and events do not wait for
  *           sysmon, which may sleep for 10 ms: if no M sleeps in the poller, or if it sleeps beyond
  *           a timer of the P since no P is idle, the P is handed off (step 2).  It becomes idle, so
- *           an M sleeps in the poller until the earliest timer (HANDOFF-6).  A call that the P does
- *           not know is not handed off for this: it would cost a program of short sections an M.
+ *           an M sleeps in the poller until the earliest timer (HANDOFF-6).  An M that comes out of
+ *           the poller for events or a due timer, and finds no idle P, is a taker.  While a P is
+ *           LONG it sleeps until the earliest timer only: step 3 comes before the check whether an
+ *           M sleeps in the poller, and that M overwrites poll_until before it reads the statuses,
+ *           so at least one of both sees the other.  Verified by model/long.pml.  A call
+ *           that the P does not know is not handed off for this: it would cost a program of short
+ *           sections an M.
  *
  * Measured: LONG.  50 green threads in sections of 50 us, two Ps, two CPUs.  Without LONG, each
  * section ends without a P: sysmon takes the P after 20 us (a wakeup of an M, 14 us for the
@@ -126,15 +132,24 @@ static void section_learn(struct p *pp, uint32_t site, uint64_t ticks)
 /* BLOCK-7: would timers or events wait for sysmon during a long section of pp? */
 static bool is_unserved(struct p *pp)
 {
-	fence_seq(); /* ORD(poll.until): the timers of pp before poll_until is read */
-	int64_t until = ld_rlx(&sched.poll_until);
+	int64_t until = ld_rlx(&sched.poll_until); /* ORD(poll.until): after the timers */
 
 	if (until == INT64_MIN) /* no M sleeps in the poller */
 		return ld_rlx(&sched.npollwait) || timers_earliest() != NEVER;
 	return timer_is_missed(timers_next(pp), until);
 }
 
-/* Begins a section that is timed.  Returns true if it has handed the P off (step 2). */
+/* Step 3, then BLOCK-7.  Returns true if the P is blocked, or has been taken since. */
+static bool blocks_long(struct m *m, struct p *pp)
+{
+	uint32_t mine = m->blocked_as |= P_LONG;
+
+	st_rel(&pp->status, mine); /* ORD(p.blocked): after all uses of pp by this M */
+	fence_seq();               /* ORD(poll.until): an M without an idle P sees it */
+	return !is_unserved(pp) || !cas_acq(&pp->status, &mine, (uint32_t)P_RUNNING);
+}
+
+/* Begins a section that is timed.  Returns false if step 3 is left to do. */
 static noinline bool enter_timed(struct m *m, struct p *pp, struct section *s)
 {
 	bool known = s->ticks;
@@ -144,12 +159,13 @@ static noinline bool enter_timed(struct m *m, struct p *pp, struct section *s)
 	m->block_began = cpu_ticks();
 	if ((known && s->ticks < LONG_TICKS) || rt_replays())
 		return false;
-	if (!p_has_work(pp) && !(known && is_unserved(pp))) {
-		if (known)
-			m->blocked_as |= P_LONG;
+	bool work = p_has_work(pp);
+
+	if (!work && !known)
 		return false;
-	}
 	gmp__setm_blocked(m);
+	if (!work && blocks_long(m, pp))
+		return true;
 	add_rlx(&sched.handoffs, 1);
 	emit(EVENT_HANDOFF, 0, (uint64_t)pp->id, m->curg->id, 0);
 	sched_hand_off(pp, true);

@@ -120,15 +120,7 @@ bool sched_preempt(struct p *pp, uint64_t steps)
 
 bool sched_p_is_free(void)
 {
-	int n = ld_acq(&sched.nallp); /* ORD(allp) */
-
-	if (ld_rlx(&sched.npidle) || ld_rlx(&sched.handed))
-		return true;
-	for (int i = 0; i < n; i++)
-		if ((ld_rlx(&sched.allp[i]->status) & (P_STATUS_MASK | P_LONG)) ==
-		    (P_BLOCKED | P_LONG))
-			return true;
-	return false;
+	return ld_rlx(&sched.npidle) || ld_rlx(&sched.handed) || p_any_is_long();
 }
 
 bool sched_regain_p(struct m *m, bool *took_handed)

@@ -63,9 +63,13 @@ static int64_t poll_time(void)
 /* Sleep in the poller.  Gs that became runnable are appended to *out. */
 static void sleep_in_poller(struct glist *out)
 {
-	/* without an idle P m cannot run timers; the next M that releases a P notifies it */
-	st_seq(&sched.poll_until, NEVER); /* ORD(poll.until) */
-	int64_t until = ld_seq(&sched.npidle) ? stall_check(poll_time()) : NEVER;
+	/* m cannot run timers without a P to take; the next M that releases one notifies it */
+	st_rlx(&sched.poll_until, NEVER);
+	fence_seq(); /* ORD(poll.until): before npidle and, for BLOCK-7, the statuses are read */
+	int64_t until = NEVER;
+
+	if (ld_rlx(&sched.npidle) || p_any_is_long())
+		until = stall_check(poll_time());
 	int64_t ns = until;
 
 	if (unlikely(mode_time_is_virtual())) {
@@ -173,8 +177,8 @@ struct p *acquirep(struct m *m, struct glist *out)
 		m->nextp = NULL;
 	else if (was_listed)
 		pp = pidle_get();
-	if (!pp && was_listed && out->head) /* events: BLOCK-5 of blocking.c */
-		pp = p_take_blocked_locked();
+	if (!pp && was_listed && (out->head || timers_earliest() <= rt_now()))
+		pp = p_take_blocked_locked(); /* BLOCK-5, BLOCK-7 of blocking.c */
 	if (pp) {
 		st_rlx(&pp->status, P_RUNNING);
 		p_bind(pp, m);

@@ -256,6 +256,17 @@ int procs_resize(int n, bool *fresh)
 
 /* --- blocking code --- */
 
+bool p_any_is_long(void)
+{
+	int n = ld_acq(&sched.nallp); /* ORD(allp) */
+
+	for (int i = 0; i < n; i++)
+		if ((ld_rlx(&sched.allp[i]->status) & (P_STATUS_MASK | P_LONG)) ==
+		    (P_BLOCKED | P_LONG))
+			return true;
+	return false;
+}
+
 struct p *p_take_blocked_locked(void)
 {
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */

@@ -67,7 +67,8 @@ static inline void p_open(struct p *pp)
 void p_empty_locked(struct p *pp);
 /* Empty a P whose M cannot keep it, and make it idle, or retire it if it is beyond procs. */
 void p_idle_locked(struct p *pp);
-/* Take a P whose M is in a section that is expected to be long; NULL: there is none. */
+/* Is there a P whose M is in a section that is expected to be long?  And take one, or NULL. */
+bool p_any_is_long(void);
 struct p *p_take_blocked_locked(void);
 
 /* --- the number of Ps; these take the locks that they need --- */

@@ -9,8 +9,10 @@
 #include "check.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <unistd.h>
 
+#include "poller.h"
 #include "rt.h"
 #include "sysmon.h"
 #include "timerheap.h"
@@ -42,7 +44,8 @@ static void learn_that_sections_are_long(void)
 			sched.allp[i]->sections[site].ticks = UINT32_MAX;
 }
 
-/* A section that is long, and in which the caller sleeps in the kernel until another G writes. */
+/* A section that is long, and in which the caller sleeps in the kernel until another G writes.  An
+ * M that sleeps in the poller is woken for nothing once. */
 static noinline void section(int question)
 {
 	struct pollfd answer = { .fd = answers[0], .events = POLLIN };
@@ -50,6 +53,7 @@ static noinline void section(int question)
 
 	learn_that_sections_are_long();
 	gmp_block_enter();
+	gmp__poller.wake();
 	if (question >= 0)
 		CHECK_EQ(write(question, &c, 1), 1);
 	CHECK_EQ(poll(&answer, 1, PATIENCE_MS), 1);
@@ -84,6 +88,39 @@ static void enter_with_timer(void *arg)
 		section(-1);
 		CHECK_EQ(gmp_join(g), 0);
 	}
+}
+
+/* Enters blocking code until the M in the poller sleeps for the timer, which may fire before. */
+static void section_until_poller_sleeps_for_timer(void)
+{
+	learn_that_sections_are_long();
+	gmp_block_enter();
+	while (ld_seq(&sched.poll_until) > os_now() + 10 * MS && !ld_seq(&answered))
+		sched_yield();
+	gmp_block_leave();
+}
+
+/* The second section begins while the M in the poller already sleeps until the timer. */
+static void enter_with_timer_of_poller(void *arg)
+{
+	gmp_g *g;
+
+	(void)arg;
+	CHECK_EQ(pipe(answers), 0);
+	for (int i = 0; i < 20; i++) {
+		st_seq(&answered, 0);
+		CHECK_EQ(gmp_spawn(&g, answer_after_sleep, NULL, NULL), 0);
+		while (timers_earliest() == NEVER && !ld_seq(&answered))
+			gmp_yield();
+		section_until_poller_sleeps_for_timer();
+		section(-1);
+		CHECK_EQ(gmp_join(g), 0);
+	}
+}
+
+TEST_PROCS(blocking_long_section_timer_of_poller_fires)
+{
+	run_procs(procs, enter_with_timer_of_poller, NULL);
 }
 
 TEST_PROCS(blocking_long_section_timer_of_other_g_fires)
