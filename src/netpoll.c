@@ -156,6 +156,8 @@ static inline void prefetch_waiter(const struct poll_event *e)
 	struct polldesc *pd = netpoll_find(event_fd(e));
 	struct sudog *sg = pd ? ld_rlx(&pd->side[SIDE_READ].head) : NULL;
 
+	if (pd && ld_rlx(&pd->entries)) /* also of a call that has ended: nothing is read */
+		__builtin_prefetch(ld_rlx(&pd->entries), 1);
 	if (sg) { /* it may be gone by now, or not be a G's: nothing is read */
 		__builtin_prefetch(&sg->w, 1);
 		__builtin_prefetch(container_of(sg, struct g, sudog), 1);

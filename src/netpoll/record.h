@@ -90,7 +90,8 @@ struct polldesc {
 	bool blocking;   /* constant while open: it was blocking when it was adopted */
 	uint8_t ended;   /* (a) written under lock: enum pd_end */
 	bool multi;      /* (a) written under lock: entries is not NULL */
-	uint64_t file; /* (a) constant while open: id of a file that cannot be polled; 0: it can */
+	bool polled; /* under lock: the registration is one-shot, for gmp_poll (netpoll/multi.c) */
+	struct multi_entry *entries; /* under lock: calls of gmp_poll */
 	struct pollside side[2];
 	gmp_mutex write_all_lock; /* held by a write_all: two do not interleave */
 	struct timer timer[2];
@@ -98,16 +99,15 @@ struct polldesc {
 	/* under lock: must be set if the kernel may still have a registration of a former file of
 	 * the number, which a plain close() left because a dup is open; may be set without one */
 	bool orphaned;
-	bool polled; /* under lock: the registration is one-shot, for gmp_poll (netpoll/multi.c) */
 	/* set by netpoll_shut, valid until netpoll_forget */
 	bool gone;       /* the number has another file, or none; unknown (false) if not pollable */
 	bool taken;      /* with gone: gmp_poll waits for that file */
 	uint32_t opened; /* (a) written under lock: the seq that netpoll_open made */
 	uint32_t era;    /* under lock: the seq that the era began with (netpoll/owner.c) */
 	uint32_t joined; /* (a) written under lock: g.token of the last owner_join; 0: none */
-	struct adopter owner;        /* OWNER-1 */
-	struct former *former;       /* OWNER-2; NULL: no thread has lost the number yet */
-	struct multi_entry *entries; /* under lock: calls of gmp_poll */
+	struct adopter owner;  /* OWNER-1 */
+	struct former *former; /* OWNER-2; NULL: no thread has lost the number yet */
+	uint64_t file; /* (a) constant while open: id of a file that cannot be polled; 0: it can */
 } __attribute__((aligned(64)));
 
 enum { POLL_CHUNK = 1024, POLL_CHUNKS = 16 * 1024 };
