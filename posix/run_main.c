@@ -59,8 +59,10 @@
 #include "base/os.h"
 #include "enter.h"
 #include "mode/owntls.h"
+#include "posix/mask.h"
 #include "posix/outside.h"
 #include "posix/receiver.h"
+#include "posix/signal.h"
 #include "posix/thread.h"
 #include "sys/fork.h"
 
@@ -204,21 +206,6 @@ static gmp_config configure(void)
 	return cfg;
 }
 
-static void end_by_sigpipe(int sig)
-{
-	raise(sig); /* ends the process when the handler returns: SA_RESETHAND */
-}
-
-/* A write to a broken pipe ends the process, as natively: the runtime replaces the default action
- * only (SIGNAL-2 of faultsig.c). */
-static void keep_sigpipe(void)
-{
-	struct sigaction now, end = { .sa_handler = end_by_sigpipe, .sa_flags = SA_RESETHAND };
-
-	if (sigaction(SIGPIPE, NULL, &now) == 0 && now.sa_handler == SIG_DFL)
-		sigaction(SIGPIPE, &end, NULL);
-}
-
 static int on_main_thread(int argc, char **argv, char **envp)
 {
 	gmp_config cfg = configure();
@@ -227,7 +214,9 @@ static int on_main_thread(int argc, char **argv, char **envp)
 	program.argc = argc;
 	program.argv = argv;
 	program.envp = envp;
-	keep_sigpipe();
+	/* a write to a broken pipe ends the process, as natively: the runtime replaces the default
+	 * action only (SIGNAL-2 of faultsig.c) */
+	signal_hold_defaults(mask_bit(SIGPIPE));
 	int err = t ? gmp_run(program_main, t, &cfg) : -ENOMEM;
 
 	fprintf(stderr, "gmp-run: cannot run %s: %s\n", argv[0], strerror(-err));

@@ -22,7 +22,8 @@
  *   SIGTAB-3  While the program's green threads block a signal with the default action, the kernel
  *             has the default trampoline (a bit of `held`): an OS thread whose mask is not up to
  *             date then defers the signal, which would end the process.  exec resets it to the
- *             default, as the program's own disposition is.
+ *             default, as the program's own disposition is.  Under gmp-run this holds for SIGPIPE
+ *             from the begin: the runtime would replace the default action (run_main.c).
  *   SIGTAB-4  The note is valid only for code on that stack below it.  So a handler that leaves by
  *             siglongjmp or pthread_exit needs no clean-up.
  *   SIGTAB-5  The child of a vfork shares the table, so it calls libc's function only.

@@ -54,6 +54,10 @@ static void threads(void)
 
 static void show_args(char **argv, char **envp)
 {
+	struct sigaction on_sigpipe;
+
+	sigaction(SIGPIPE, NULL, &on_sigpipe);
+	printf("SIGPIPE %s\n", on_sigpipe.sa_handler == SIG_DFL ? "ends it" : "is handled");
 	printf("args");
 	for (int i = 2; argv[i]; i++)
 		printf(" [%s]", argv[i]);
