@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Sending a buffer to a socket, for io.c and socket.c. */
+/* Sends and receives a buffer by a socket. */
 #ifndef GMP_POSIX_MESSAGE_H
 #define GMP_POSIX_MESSAGE_H
 
-#include "posix/hook.h"
+#include <sys/syscall.h>
+
+#include "posix/wait.h"
 
 struct message {
 	int fd;
@@ -13,9 +15,36 @@ struct message {
 	bool later; /* it is the rest of a message: no SIGPIPE, no error that is pending (IO-4) */
 };
 
-/* recv and send without a change of errno; -errno. */
-ssize_t message_recv(int fd, void *buf, size_t n, int flags);
-ssize_t message_send(int fd, const void *buf, size_t n, int flags);
+/*
+ * recv and send without a change of errno; -errno.  libc's functions read and write words of the
+ * green thread's own block for pthread_cancel, and errno; with 10,000 connections these miss the
+ * caches, 0.3 us for a request.
+ */
+static inline ssize_t message_recv(int fd, void *buf, size_t n, int flags)
+{
+#if defined(ARCH_HAS_SYSCALL)
+	return arch_msg_call(SYS_recvfrom, fd, buf, n, flags);
+#else
+	int saved = errno;
+	ssize_t got = IO_SYS(LIBC(recv)(fd, buf, n, flags));
+
+	errno = saved;
+	return got;
+#endif
+}
+
+static inline ssize_t message_send(int fd, const void *buf, size_t n, int flags)
+{
+#if defined(ARCH_HAS_SYSCALL)
+	return arch_msg_call(SYS_sendto, fd, buf, n, flags);
+#else
+	int saved = errno;
+	ssize_t sent = IO_SYS(LIBC(send)(fd, buf, n, flags));
+
+	errno = saved;
+	return sent;
+#endif
+}
 
 /*
  * Send what is left of the message, and wait where that is necessary.  sent: the result of the

@@ -15,15 +15,6 @@
 #include "posix/message.h"
 #include "posix/wait.h"
 
-ssize_t message_recv(int fd, void *buf, size_t n, int flags)
-{
-	int saved = errno;
-	ssize_t got = IO_SYS(LIBC(recv)(fd, buf, n, flags));
-
-	errno = saved;
-	return got;
-}
-
 static ssize_t finish(ssize_t n, int saved)
 {
 	if (unlikely(n == -ECANCELED))
@@ -62,8 +53,12 @@ static ssize_t recv_some(const struct recv_args *a, struct io_wait *w, size_t do
 	for (;;) {
 		if (done && io_poll_now(a->fd, POLLIN) & POLLERR)
 			return 0; /* IO-4 */
-		ssize_t got = IO_SYS(LIBC(recvfrom)(a->fd, (char *)a->buf + done, a->n - done,
-						    a->flags | MSG_DONTWAIT, a->from, a->len));
+		char *to = (char *)a->buf + done;
+		size_t n = a->n - done;
+		int flags = a->flags | MSG_DONTWAIT;
+		ssize_t got = a->from || a->len
+				      ? IO_SYS(LIBC(recvfrom)(a->fd, to, n, flags, a->from, a->len))
+				      : message_recv(a->fd, to, n, flags);
 
 		if (got != -EAGAIN)
 			return got;

@@ -12,15 +12,6 @@
 #include "posix/cancel.h"
 #include "posix/wait.h"
 
-ssize_t message_send(int fd, const void *buf, size_t n, int flags)
-{
-	int saved = errno;
-	ssize_t sent = IO_SYS(LIBC(send)(fd, buf, n, flags));
-
-	errno = saved;
-	return sent;
-}
-
 static ssize_t send_blocking(const struct message *m, size_t done)
 {
 	return IO_BLOCKING(LIBC(send)(m->fd, (const char *)m->buf + done, m->n - done, m->flags));
@@ -104,9 +95,12 @@ static ssize_t park_sendto(int fd, const void *buf, size_t n, int flags, const s
 	cancel_point();
 	gmp_checkpoint();
 	do {
-		sent = flags & MSG_FASTOPEN || err == IO_BLOCK
-			       ? IO_BLOCKING(LIBC(sendto)(fd, buf, n, flags, to, len))
-			       : IO_SYS(LIBC(sendto)(fd, buf, n, flags | MSG_DONTWAIT, to, len));
+		if (flags & MSG_FASTOPEN || err == IO_BLOCK)
+			sent = IO_BLOCKING(LIBC(sendto)(fd, buf, n, flags, to, len));
+		else if (to || len)
+			sent = IO_SYS(LIBC(sendto)(fd, buf, n, flags | MSG_DONTWAIT, to, len));
+		else
+			sent = message_send(fd, buf, n, flags | MSG_DONTWAIT);
 		if (sent != -EAGAIN || err == IO_BLOCK || flags & MSG_FASTOPEN)
 			break;
 		err = io_not_ready(&w);

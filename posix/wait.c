@@ -236,16 +236,23 @@ static void note_check(const struct io_wait *w)
 {
 	if (kind_of(w->fd) == KIND_UNKNOWN && w->timeout)
 		kind_set(w->fd, io_socket_kind(w->fd));
+	hint_set(w->fd, HINT_BLOCKING, true);
 	if (w->has_timeout)
 		hint_set(w->fd, HINT_CALM, false);
 }
 
-/* Step 2.  Returns 0 or -EAGAIN. */
+/* Result of check: the fd is non-blocking, and was not attempted. */
+enum { TRY_NOW = 1 };
+
+/* Step 2.  Returns 0, -EAGAIN or TRY_NOW. */
 static int check(struct io_wait *w)
 {
+	bool untried = w->untried;
+
+	w->untried = false;
 	if (io_nonblocking(w->fd)) {
-		hint_set(w->fd, HINT_CALM, false);
-		return -EAGAIN;
+		hint_set(w->fd, HINT_CALM | HINT_BLOCKING, false);
+		return untried ? TRY_NOW : -EAGAIN;
 	}
 	w->checked = true;
 	w->deadline = io_deadline(w->fd, w->timeout);
@@ -309,7 +316,7 @@ int io_not_ready(struct io_wait *w)
 	} else {
 		err = w->checked ? 0 : check(w);
 		if (err)
-			return err;
+			return err == TRY_NOW ? 0 : err;
 		if (unlikely(w->waits++ >= WAITS_UNASKED) && io_poll_now(w->fd, w->events))
 			return IO_BLOCK;
 		err = wait_checked(w);

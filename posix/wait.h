@@ -12,12 +12,14 @@
  * events   poll(2)'s: what an attempt that got -EAGAIN waits for
  * timeout  SO_RCVTIMEO or SO_SNDTIMEO, if fd may be a socket; 0: none
  * flags    with MSG_DONTWAIT the call does not wait
+ * untried  the first attempt was left out, since hint_empty says that it finds nothing
  */
 struct io_wait {
 	int fd;
 	short events;
 	int timeout;
 	int flags;
+	bool untried; /* io_not_ready clears it before the fd is attempted */
 	/* set by io_not_ready */
 	int waits;        /* how many times the call has waited */
 	bool checked;     /* O_NONBLOCK and the timeout are known */
@@ -30,7 +32,7 @@ struct io_wait {
 enum { IO_BLOCK = -4096 };
 
 /*
- * An attempt has returned -EAGAIN, or hint_empty says that it would.  Returns 0 to attempt again;
+ * An attempt has returned -EAGAIN, or was left out (untried).  Returns 0 to attempt again;
  * IO_BLOCK; or the end of the call, a negative errno: -EAGAIN if the fd is non-blocking or the
  * timeout has expired; -ECANCELED; -EINTR; -EBADF if close has ended the wait.
  */

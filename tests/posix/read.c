@@ -135,24 +135,40 @@ static void write_one(void *fd)
 	CHECK_EQ(write(*(int *)fd, "x", 1), 1);
 }
 
-/* Hints of earlier reads, which have waited, change no result. */
-POSIX_TEST(read_that_becomes_nonblocking_is_eagain)
+/* The reader's wait is not one of the short ones: IOWAIT-5. */
+static void write_late(void *fd)
+{
+	usleep(5000);
+	write_one(fd);
+}
+
+/* Hints of earlier reads, which have waited and emptied the socket, change no result. */
+static void read_until_nonblocking(size_t room, void (*writer)(void *))
 {
 	int s[2];
-	char c;
+	char buf[2];
 
 	unix_pair(s);
-	for (int i = 0; i < 10; i++) {
+	for (int i = 0; i < 5; i++) {
 		struct peer p;
 
-		peer_start(&p, write_one, &s[1]);
-		CHECK_EQ(read(s[0], &c, 1), 1);
+		peer_start(&p, writer, &s[1]);
+		CHECK_EQ(read(s[0], buf, room), 1);
 		peer_join(&p);
 	}
 	set_nonblocking(s[0], true);
+	write_one(&s[1]);
+	CHECK_EQ(read(s[0], buf, room), 1);
 	for (int i = 0; i < 3; i++)
-		CHECK_ERRNO(read(s[0], &c, 1), EAGAIN);
+		CHECK_ERRNO(read(s[0], buf, room), EAGAIN);
 	close_pair(s);
+}
+
+POSIX_TEST(read_that_becomes_nonblocking_is_eagain)
+{
+	read_until_nonblocking(1, write_one);
+	read_until_nonblocking(2, write_one);
+	read_until_nonblocking(2, write_late);
 }
 
 POSIX_TEST(read_nonblocking_is_eagain)
