@@ -41,6 +41,6 @@ static inline void cancel_waited(void)
 	case HOOK_PARK: cancel_point(); /* and as the next */                                      \
 	case HOOK_BLOCK: break;                                                                    \
 	}                                                                                          \
-	return HOOK_BLOCKING(call)
+	return HOOK_REPEATING(call)
 
 #endif

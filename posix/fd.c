@@ -127,10 +127,10 @@ HOOK int flock(int fd, int how)
 {
 	if (hook_how() == HOOK_LIBC)
 		return LIBC(flock)(fd, how); /* no cancellation point */
-	int result = IO_BLOCKING(LIBC(flock)(fd, how | LOCK_NB));
+	int result = IO_REPEATING(LIBC(flock)(fd, how | LOCK_NB));
 
 	if (result == -EWOULDBLOCK && !(how & LOCK_NB))
-		result = IO_BLOCKING(LIBC(flock)(fd, how));
+		result = IO_REPEATING(LIBC(flock)(fd, how));
 	return (int)hook_return(result);
 }
 
@@ -140,9 +140,9 @@ HOOK int flock(int fd, int how)
 	case HOOK_PARK: cancel_point(); /* and as the next */                                      \
 	case HOOK_BLOCK: break;                                                                    \
 	}                                                                                          \
-	int result_ = IO_BLOCKING(attempt);                                                        \
+	int result_ = IO_REPEATING(attempt);                                                       \
 	if ((result_ == -EAGAIN || result_ == -EACCES) && (waits))                                 \
-		result_ = IO_BLOCKING(call);                                                       \
+		result_ = IO_REPEATING(call);                                                      \
 	return (int)hook_return(result_)
 
 HOOK int lockf(int fd, int how, off_t n)

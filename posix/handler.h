@@ -17,7 +17,8 @@
  * runtime and its locks are safe from siglongjmp.  The handlers run in handler_wait_end, which may
  * therefore not return.  Call both with no lock held.  Pairs do not nest.
  *
- * Blocking code (HOOK_BLOCKING) needs nothing of this: the kernel interrupts it.
+ * Blocking code (HOOK_BLOCKING) needs nothing of this: the kernel interrupts it.  There
+ * handler_call_begin and handler_has_run tell whether a handler has interrupted a call.
  */
 #ifndef GMP_POSIX_HANDLER_H
 #define GMP_POSIX_HANDLER_H
@@ -50,6 +51,19 @@ static inline void handler_wait_end(void)
 {
 	if (unlikely(ld_rlx(&gmp__signals_used)))
 		gmp__handler_wait_end();
+}
+
+static inline void handler_call_begin(void)
+{
+	if (unlikely(ld_rlx(&gmp__signals_used)))
+		gmp__signal_state()->ran = false;
+}
+
+/* Has a handler run on this OS thread since handler_call_begin?  True also if no handler is known
+ * here: code that is not replaced may have installed one. */
+static inline bool handler_has_run(void)
+{
+	return !ld_rlx(&gmp__signals_used) || gmp__signal_state()->ran;
 }
 
 /* All handlers that ran in the last handler_wait_end have SA_RESTART. */

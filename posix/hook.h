@@ -55,6 +55,21 @@ static inline enum hook_how hook_how(void)
 		hook_result_;                                                                      \
 	})
 
+/*
+ * The same, repeated after an EINTR for which no handler of the caller has run: the signal was for
+ * the green thread that the OS thread ran before (kill.c), or was forwarded (receiver.c).  Not for
+ * calls with a time to wait, nor for close and connect, which have begun by then.
+ */
+#define HOOK_REPEATING(call)                                                                       \
+	HOOK_BLOCKING(({                                                                           \
+		__typeof__(call) repeated_;                                                        \
+		do {                                                                               \
+			handler_call_begin();                                                      \
+			repeated_ = (call);                                                        \
+		} while (unlikely(repeated_ < 0) && errno == EINTR && !handler_has_run());         \
+		repeated_;                                                                         \
+	}))
+
 /* result >= 0, or -1 with errno set from a negative errno value. */
 static inline ssize_t hook_return(ssize_t result)
 {

@@ -93,7 +93,7 @@ static ssize_t readv_waiting(int fd, const struct iovec *v, int count)
 
 		skip = false;
 		if (n == -EOPNOTSUPP || n == -ENOSYS)
-			return IO_BLOCKING(LIBC(readv)(fd, v, count));
+			return IO_REPEATING(LIBC(readv)(fd, v, count));
 		if (n != -EAGAIN) {
 			hint_set(fd, HINT_DRAINED, n > 0 && (size_t)n < v[count - 1].iov_len);
 			return n;
@@ -101,7 +101,7 @@ static ssize_t readv_waiting(int fd, const struct iovec *v, int count)
 		int err = io_not_ready(&w);
 
 		if (err == IO_BLOCK)
-			return IO_BLOCKING(LIBC(readv)(fd, v, count));
+			return IO_REPEATING(LIBC(readv)(fd, v, count));
 		if (err)
 			return err;
 	}
@@ -122,7 +122,7 @@ static ssize_t read_socket(int fd, void *buf, size_t n, ssize_t got)
 		int err = io_not_ready(&w);
 
 		if (err == IO_BLOCK)
-			return IO_BLOCKING(LIBC(read)(fd, buf, n));
+			return IO_REPEATING(LIBC(read)(fd, buf, n));
 		if (err)
 			return err;
 		got = message_recv(fd, buf, n, MSG_DONTWAIT);
@@ -141,7 +141,7 @@ static noinline ssize_t read_slow(int fd, void *buf, size_t n, ssize_t got)
 		got = read_socket(fd, buf, n, got);
 	if (got == -ENOTSOCK) {
 		if (n == 0 || sure_kind(fd) == KIND_FILE) /* IO-2, IO-5 */
-			got = IO_BLOCKING(LIBC(read)(fd, buf, n));
+			got = IO_REPEATING(LIBC(read)(fd, buf, n));
 		else
 			got = readv_waiting(fd, &v, 1);
 	}
@@ -166,7 +166,7 @@ HOOK ssize_t read(int fd, void *buf, size_t n)
 {
 	switch (hook_how()) {
 	case HOOK_LIBC: return LIBC(read)(fd, buf, n);
-	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(read)(fd, buf, n));
+	case HOOK_BLOCK: return HOOK_REPEATING(LIBC(read)(fd, buf, n));
 	case HOOK_PARK: break;
 	}
 	return park_read(fd, buf, n);
@@ -191,7 +191,7 @@ static ssize_t park_readv(int fd, const struct iovec *v, int count)
 	cancel_point();
 	gmp_checkpoint();
 	if (is_odd(count) || sure_kind(fd) == KIND_FILE)
-		return finish(IO_BLOCKING(LIBC(readv)(fd, v, count)), saved);
+		return finish(IO_REPEATING(LIBC(readv)(fd, v, count)), saved);
 	return finish(readv_waiting(fd, v, count), saved);
 }
 
@@ -199,7 +199,7 @@ HOOK ssize_t readv(int fd, const struct iovec *v, int count)
 {
 	switch (hook_how()) {
 	case HOOK_LIBC: return LIBC(readv)(fd, v, count);
-	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(readv)(fd, v, count));
+	case HOOK_BLOCK: return HOOK_REPEATING(LIBC(readv)(fd, v, count));
 	case HOOK_PARK: break;
 	}
 	return park_readv(fd, v, count);
@@ -218,7 +218,7 @@ static ssize_t write_stream(int fd, const char *buf, size_t n, size_t done)
 		int err = some == -EAGAIN ? io_not_ready(&w) : 0;
 
 		if (some == -EOPNOTSUPP || some == -ENOSYS || err == IO_BLOCK)
-			some = IO_BLOCKING(LIBC(write)(fd, v.iov_base, v.iov_len));
+			some = IO_REPEATING(LIBC(write)(fd, v.iov_base, v.iov_len));
 		else if (some == -EAGAIN && !err)
 			continue;
 		else if (err)
@@ -242,7 +242,7 @@ static noinline ssize_t write_slow(int fd, const void *buf, size_t n, ssize_t se
 	}
 	if (sent == -ENOTSOCK) {
 		if (n == 0 || sure_kind(fd) == KIND_FILE)
-			sent = IO_BLOCKING(LIBC(write)(fd, buf, n));
+			sent = IO_REPEATING(LIBC(write)(fd, buf, n));
 		else
 			sent = write_stream(fd, buf, min_of(n, IO_MOST), 0);
 	}
@@ -264,7 +264,7 @@ HOOK ssize_t write(int fd, const void *buf, size_t n)
 {
 	switch (hook_how()) {
 	case HOOK_LIBC: return LIBC(write)(fd, buf, n);
-	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(write)(fd, buf, n));
+	case HOOK_BLOCK: return HOOK_REPEATING(LIBC(write)(fd, buf, n));
 	case HOOK_PARK: break;
 	}
 	return park_write(fd, buf, n);
@@ -312,7 +312,7 @@ static ssize_t writev_waiting(int fd, const struct iovec *v, int count)
 		int err = n == -EAGAIN ? io_not_ready(&w) : 0;
 
 		if (n == -EOPNOTSUPP || n == -ENOSYS || err == IO_BLOCK)
-			return IO_BLOCKING(LIBC(writev)(fd, v, count));
+			return IO_REPEATING(LIBC(writev)(fd, v, count));
 		if (err)
 			return err;
 		if (n == -EAGAIN)
@@ -330,7 +330,7 @@ static ssize_t park_writev(int fd, const struct iovec *v, int count)
 	cancel_point();
 	gmp_checkpoint();
 	if (is_odd(count) || sure_kind(fd) == KIND_FILE)
-		return finish(IO_BLOCKING(LIBC(writev)(fd, v, count)), saved);
+		return finish(IO_REPEATING(LIBC(writev)(fd, v, count)), saved);
 	return finish(writev_waiting(fd, v, count), saved);
 }
 
@@ -338,7 +338,7 @@ HOOK ssize_t writev(int fd, const struct iovec *v, int count)
 {
 	switch (hook_how()) {
 	case HOOK_LIBC: return LIBC(writev)(fd, v, count);
-	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(writev)(fd, v, count));
+	case HOOK_BLOCK: return HOOK_REPEATING(LIBC(writev)(fd, v, count));
 	case HOOK_PARK: break;
 	}
 	return park_writev(fd, v, count);

@@ -23,15 +23,15 @@
 #include "posix/hook.h"
 #include "posix/mask.h"
 
-/* The value of call, which may wait, in each kind of caller. */
-#define MAY_WAIT(waits, call)                                                                      \
+/* The value of call, which may wait, in each kind of caller; by: how blocking code evaluates it. */
+#define MAY_WAIT(waits, by, call)                                                                  \
 	({                                                                                         \
 		enum hook_how how_ = hook_how();                                                   \
 		if (how_ == HOOK_LIBC)                                                             \
 			return call;                                                               \
 		if (how_ == HOOK_PARK)                                                             \
 			cancel_point();                                                            \
-		!(waits) ? (call) : HOOK_BLOCKING(call);                                           \
+		!(waits) ? (call) : by(call);                                                      \
 	})
 
 /* The same child, and no flag: parks. */
@@ -54,27 +54,27 @@ HOOK pid_t waitpid(pid_t pid, int *status, int flags)
 {
 	if (pid > 0 && !flags && hook_how() == HOOK_PARK)
 		return wait_for(pid, status);
-	return MAY_WAIT(!(flags & WNOHANG), LIBC(waitpid)(pid, status, flags));
+	return MAY_WAIT(!(flags & WNOHANG), HOOK_REPEATING, LIBC(waitpid)(pid, status, flags));
 }
 
 HOOK pid_t wait(int *status)
 {
-	return MAY_WAIT(true, LIBC(wait)(status));
+	return MAY_WAIT(true, HOOK_REPEATING, LIBC(wait)(status));
 }
 
 HOOK int waitid(idtype_t type, id_t id, siginfo_t *info, int flags)
 {
-	return MAY_WAIT(!(flags & WNOHANG), LIBC(waitid)(type, id, info, flags));
+	return MAY_WAIT(!(flags & WNOHANG), HOOK_REPEATING, LIBC(waitid)(type, id, info, flags));
 }
 
 HOOK pid_t wait3(int *status, int flags, struct rusage *usage)
 {
-	return MAY_WAIT(!(flags & WNOHANG), LIBC(wait3)(status, flags, usage));
+	return MAY_WAIT(!(flags & WNOHANG), HOOK_REPEATING, LIBC(wait3)(status, flags, usage));
 }
 
 HOOK pid_t wait4(pid_t pid, int *status, int flags, struct rusage *usage)
 {
-	return MAY_WAIT(!(flags & WNOHANG), LIBC(wait4)(pid, status, flags, usage));
+	return MAY_WAIT(!(flags & WNOHANG), HOOK_REPEATING, LIBC(wait4)(pid, status, flags, usage));
 }
 
 HOOK int system(const char *command)
@@ -96,10 +96,10 @@ HOOK int system(const char *command)
 
 HOOK FILE *popen(const char *command, const char *mode)
 {
-	return MAY_WAIT(true, LIBC(popen)(command, mode));
+	return MAY_WAIT(true, HOOK_BLOCKING, LIBC(popen)(command, mode));
 }
 
 HOOK int pclose(FILE *f)
 {
-	return MAY_WAIT(true, LIBC(pclose)(f));
+	return MAY_WAIT(true, HOOK_BLOCKING, LIBC(pclose)(f));
 }

@@ -43,8 +43,8 @@ struct recv_args {
 
 static ssize_t recv_blocking(const struct recv_args *a, size_t done)
 {
-	return IO_BLOCKING(LIBC(recvfrom)(a->fd, (char *)a->buf + done, a->n - done, a->flags,
-					  a->from, a->len));
+	return IO_REPEATING(LIBC(recvfrom)(a->fd, (char *)a->buf + done, a->n - done, a->flags,
+					   a->from, a->len));
 }
 
 /* Until something is received. */
@@ -109,7 +109,7 @@ HOOK ssize_t recv(int fd, void *buf, size_t n, int flags)
 {
 	switch (hook_how()) {
 	case HOOK_LIBC: return LIBC(recv)(fd, buf, n, flags);
-	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(recv)(fd, buf, n, flags));
+	case HOOK_BLOCK: return HOOK_REPEATING(LIBC(recv)(fd, buf, n, flags));
 	case HOOK_PARK: break;
 	}
 	return park_recvfrom(&(struct recv_args){ fd, flags, buf, n, NULL, NULL });
@@ -126,7 +126,7 @@ HOOK ssize_t recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr *f
 {
 	switch (hook_how()) {
 	case HOOK_LIBC: return LIBC(recvfrom)(fd, buf, n, flags, from, len);
-	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(recvfrom)(fd, buf, n, flags, from, len));
+	case HOOK_BLOCK: return HOOK_REPEATING(LIBC(recvfrom)(fd, buf, n, flags, from, len));
 	case HOOK_PARK: break;
 	}
 	return park_recvfrom(&(struct recv_args){ fd, flags, buf, n, from, len });
@@ -154,7 +154,7 @@ static ssize_t recvmsg_waiting(int fd, struct msghdr *m, int flags)
 		int err = io_not_ready(&w);
 
 		if (err == IO_BLOCK)
-			return IO_BLOCKING(LIBC(recvmsg)(fd, m, flags));
+			return IO_REPEATING(LIBC(recvmsg)(fd, m, flags));
 		if (err)
 			return err;
 	}
@@ -166,13 +166,13 @@ HOOK ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 
 	switch (hook_how()) {
 	case HOOK_LIBC: return LIBC(recvmsg)(fd, m, flags);
-	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(recvmsg)(fd, m, flags));
+	case HOOK_BLOCK: return HOOK_REPEATING(LIBC(recvmsg)(fd, m, flags));
 	case HOOK_PARK: break;
 	}
 	cancel_point();
 	gmp_checkpoint();
 	if (flags & MSG_WAITALL)
-		return finish(IO_BLOCKING(LIBC(recvmsg)(fd, m, flags)), saved);
+		return finish(IO_REPEATING(LIBC(recvmsg)(fd, m, flags)), saved);
 	return finish(recvmsg_waiting(fd, m, flags), saved);
 }
 

@@ -103,7 +103,7 @@ HOOK int sem_wait(sem_t *s)
 		return 0;
 	if (parks(s, how))
 		return wait_parked(s, CLOCK_MONOTONIC, NULL);
-	return HOOK_BLOCKING(LIBC(sem_wait)(s));
+	return HOOK_REPEATING(LIBC(sem_wait)(s));
 }
 
 HOOK int sem_timedwait(sem_t *s, const struct timespec *abs)

@@ -14,7 +14,7 @@
 
 static ssize_t send_blocking(const struct message *m, size_t done)
 {
-	return IO_BLOCKING(LIBC(send)(m->fd, (const char *)m->buf + done, m->n - done, m->flags));
+	return IO_REPEATING(LIBC(send)(m->fd, (const char *)m->buf + done, m->n - done, m->flags));
 }
 
 /* IO-4: an error is pending that the next call must get. */
@@ -117,7 +117,7 @@ HOOK ssize_t send(int fd, const void *buf, size_t n, int flags)
 {
 	switch (hook_how()) {
 	case HOOK_LIBC: return LIBC(send)(fd, buf, n, flags);
-	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(send)(fd, buf, n, flags));
+	case HOOK_BLOCK: return HOOK_REPEATING(LIBC(send)(fd, buf, n, flags));
 	case HOOK_PARK: break;
 	}
 	return park_sendto(fd, buf, n, flags, NULL, 0);
@@ -161,7 +161,7 @@ static ssize_t sendmsg_waiting(int fd, const struct msghdr *m, int flags)
 		int err = io_not_ready(&w);
 
 		if (err == IO_BLOCK)
-			return IO_BLOCKING(LIBC(sendmsg)(fd, m, flags));
+			return IO_REPEATING(LIBC(sendmsg)(fd, m, flags));
 		if (err)
 			return err;
 	}
@@ -174,7 +174,7 @@ static ssize_t park_sendmsg(int fd, const struct msghdr *m, int flags)
 	cancel_point();
 	gmp_checkpoint();
 	if (flags & MSG_FASTOPEN)
-		return finish(IO_BLOCKING(LIBC(sendmsg)(fd, m, flags)), saved);
+		return finish(IO_REPEATING(LIBC(sendmsg)(fd, m, flags)), saved);
 	return finish(sendmsg_waiting(fd, m, flags), saved);
 }
 
@@ -182,7 +182,7 @@ HOOK ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 {
 	switch (hook_how()) {
 	case HOOK_LIBC: return LIBC(sendmsg)(fd, m, flags);
-	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(sendmsg)(fd, m, flags));
+	case HOOK_BLOCK: return HOOK_REPEATING(LIBC(sendmsg)(fd, m, flags));
 	case HOOK_PARK: break;
 	}
 	return park_sendmsg(fd, m, flags);

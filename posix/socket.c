@@ -45,7 +45,7 @@ static bool listens(int fd)
 
 static int accept_blocking(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
-	return IO_BLOCKING(LIBC(accept4)(fd, addr, len, flags));
+	return IO_REPEATING(LIBC(accept4)(fd, addr, len, flags));
 }
 
 static int accept_waiting(int fd, struct sockaddr *addr, socklen_t *len, int flags)
@@ -78,7 +78,7 @@ HOOK int accept(int fd, struct sockaddr *addr, socklen_t *len)
 {
 	switch (hook_how()) {
 	case HOOK_LIBC: return LIBC(accept)(fd, addr, len);
-	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(accept)(fd, addr, len));
+	case HOOK_BLOCK: return HOOK_REPEATING(LIBC(accept)(fd, addr, len));
 	case HOOK_PARK: break;
 	}
 	return park_accept(fd, addr, len, 0);
@@ -88,7 +88,7 @@ HOOK int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
 	switch (hook_how()) {
 	case HOOK_LIBC: return LIBC(accept4)(fd, addr, len, flags);
-	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(accept4)(fd, addr, len, flags));
+	case HOOK_BLOCK: return HOOK_REPEATING(LIBC(accept4)(fd, addr, len, flags));
 	case HOOK_PARK: break;
 	}
 	return park_accept(fd, addr, len, flags);
@@ -173,7 +173,7 @@ static ssize_t sendfile_waiting(int to, int from, off_t *at, size_t n)
 
 		if (err && err != IO_BLOCK)
 			return done ? (ssize_t)done : err;
-		ssize_t some = IO_BLOCKING(LIBC(sendfile)(to, from, at, most));
+		ssize_t some = IO_REPEATING(LIBC(sendfile)(to, from, at, most));
 
 		if (some < 0)
 			return done ? (ssize_t)done : some;
@@ -191,7 +191,7 @@ static ssize_t park_sendfile(int to, int from, off_t *at, size_t n)
 
 	gmp_checkpoint();
 	if (getsockopt(to, SOL_SOCKET, SO_TYPE, &type, &len) < 0 || io_nonblocking(to))
-		return io_return(IO_BLOCKING(LIBC(sendfile)(to, from, at, n)), saved);
+		return io_return(IO_REPEATING(LIBC(sendfile)(to, from, at, n)), saved);
 	ssize_t done = sendfile_waiting(to, from, at, min_of(n, (size_t)0x7ffff000));
 
 	return io_return(done, saved);
@@ -201,7 +201,7 @@ HOOK ssize_t sendfile(int to, int from, off_t *at, size_t n)
 {
 	switch (hook_how()) {
 	case HOOK_LIBC: return LIBC(sendfile)(to, from, at, n);
-	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(sendfile)(to, from, at, n));
+	case HOOK_BLOCK: return HOOK_REPEATING(LIBC(sendfile)(to, from, at, n));
 	case HOOK_PARK: break;
 	}
 	return park_sendfile(to, from, at, n);

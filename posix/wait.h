@@ -75,7 +75,8 @@ static inline ssize_t io_return(ssize_t result, int saved)
 		io_result_ < 0 ? -(__typeof__(io_result_))errno : io_result_;                      \
 	})
 
-/* The same, evaluated as blocking code. */
+/* The same, evaluated as blocking code; and repeated without a handler, see HOOK_REPEATING. */
 #define IO_BLOCKING(call) IO_SYS(HOOK_BLOCKING(call))
+#define IO_REPEATING(call) IO_SYS(HOOK_REPEATING(call))
 
 #endif

@@ -5,8 +5,13 @@
  * arrival before the wait does no harm.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "fds.h"
 #include "threads.h"
@@ -405,4 +410,77 @@ POSIX_TEST(kill_bad_signal_is_einval)
 	CHECK_ERRNO(kill(getpid(), 1000), EINVAL);
 	CHECK_ERRNO(kill(getpid(), -1), EINVAL);
 	CHECK_EQ(kill(getpid(), 0), 0);
+}
+
+/* --- other threads --- */
+
+enum { KILLS = 20000, READERS = 4 };
+
+static int fifo[2]; /* which is read as blocking code */
+
+static void *yield_until_done(void *unused)
+{
+	begin_target();
+	while (!__atomic_load_n(&done, __ATOMIC_ACQUIRE))
+		sched_yield();
+	return unused;
+}
+
+static void *read_fifo(void *unused)
+{
+	char c;
+
+	do
+		CHECK_EQ(read(fifo[0], &c, 1), 1);
+	while (!__atomic_load_n(&done, __ATOMIC_ACQUIRE));
+	return unused;
+}
+
+static void *write_fifo(void *unused)
+{
+	while (!__atomic_load_n(&done, __ATOMIC_ACQUIRE)) {
+		CHECK_EQ(write(fifo[1], "x", 1), 1);
+		usleep(20);
+	}
+	return unused;
+}
+
+static void open_fifo(void)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/tmp/gmp-kill-%d", getpid());
+	CHECK_EQ(mkfifo(path, 0600), 0);
+	for (int i = 0; i < 2; i++) {
+		fifo[i] = open(path, O_RDWR | O_CLOEXEC);
+		CHECK(fifo[i] >= 0);
+	}
+	CHECK_EQ(unlink(path), 0);
+}
+
+/* The signals are for a thread that runs on the OS threads of the readers in between. */
+POSIX_TEST(kill_ends_no_call_of_another_thread)
+{
+	pthread_t readers[READERS], writer;
+
+	skip_under_chaos();
+	begin(0);
+	open_fifo();
+	pthread_t t = start(yield_until_done, NULL);
+
+	for (int i = 0; i < READERS; i++)
+		CHECK_EQ(pthread_create(&readers[i], NULL, read_fifo, NULL), 0);
+	CHECK_EQ(pthread_create(&writer, NULL, write_fifo, NULL), 0);
+	for (int i = 0; i < KILLS; i++) {
+		kill_target();
+		if (i % 4 == 0)
+			usleep(50);
+	}
+	__atomic_store_n(&done, 1, __ATOMIC_RELEASE);
+	CHECK_EQ(write(fifo[1], "....", READERS), READERS);
+	for (int i = 0; i < READERS; i++)
+		CHECK_EQ(pthread_join(readers[i], NULL), 0);
+	CHECK_EQ(pthread_join(writer, NULL), 0);
+	close_pair(fifo);
+	end(t);
 }
