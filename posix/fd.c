@@ -127,11 +127,12 @@ HOOK int flock(int fd, int how)
 {
 	if (hook_how() == HOOK_LIBC)
 		return LIBC(flock)(fd, how); /* no cancellation point */
+	int saved = errno;
 	int result = IO_REPEATING(LIBC(flock)(fd, how | LOCK_NB));
 
 	if (result == -EWOULDBLOCK && !(how & LOCK_NB))
 		result = IO_REPEATING(LIBC(flock)(fd, how));
-	return (int)hook_return(result);
+	return (int)io_return(result, saved);
 }
 
 #define TRY_THEN_WAIT(waits, attempt, call)                                                        \
@@ -140,10 +141,11 @@ HOOK int flock(int fd, int how)
 	case HOOK_PARK: cancel_point(); /* and as the next */                                      \
 	case HOOK_BLOCK: break;                                                                    \
 	}                                                                                          \
+	int saved_ = errno;                                                                        \
 	int result_ = IO_REPEATING(attempt);                                                       \
 	if ((result_ == -EAGAIN || result_ == -EACCES) && (waits))                                 \
 		result_ = IO_REPEATING(call);                                                      \
-	return (int)hook_return(result_)
+	return (int)io_return(result_, saved_)
 
 HOOK int lockf(int fd, int how, off_t n)
 {

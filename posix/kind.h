@@ -14,21 +14,14 @@
  *   KIND_FILE           RWF_NOWAIT must not be used: regular files, directories, terminals ...
  *
  * and, for streams only,
- *   HINT_BLOCKING  at the last check of a read that waited, the fd was blocking
- *   HINT_CALM      the same, it had no timeout, and the wait was short (IOWAIT-5)
- *   HINT_DRAINED   the last read returned less than it asked for
+ *   HINT_CALM     at the last check of a read that waited, the fd was blocking and had no timeout
+ *   HINT_DRAINED  the last read returned less than it asked for
  *
  * and, for all,
  *   HINT_WAITED   a call has found it not ready (IOWAIT-6)
  */
 enum kind { KIND_UNKNOWN, KIND_SOCKET, KIND_STREAM_SOCKET, KIND_STREAM, KIND_FILE };
-enum {
-	HINT_KIND = 7,
-	HINT_CALM = 8,
-	HINT_DRAINED = 16,
-	HINT_WAITED = 32,
-	HINT_BLOCKING = 64,
-};
+enum { HINT_KIND = 7, HINT_CALM = 8, HINT_DRAINED = 16, HINT_WAITED = 32 };
 
 /* KINDS: numbers with a hint; others are always KIND_UNKNOWN. */
 enum { KINDS = 1 << 16 };
@@ -70,7 +63,7 @@ static inline void hint_set(int fd, unsigned bit, bool on)
 /* Is a read likely to find nothing, and to wait? */
 static inline bool hint_empty(unsigned hint)
 {
-	return (hint & (HINT_BLOCKING | HINT_DRAINED)) == (HINT_BLOCKING | HINT_DRAINED);
+	return (hint & (HINT_CALM | HINT_DRAINED)) == (HINT_CALM | HINT_DRAINED);
 }
 
 #endif

@@ -43,6 +43,10 @@
  *             side is shut down, so the replaced shutdown wakes the linked entries.  If shutdown
  *             was after the attempt and before step 3, the writer finds it by an empty send.
  *
+ *   IOWAIT-8  A call that left out its first attempt (hint_empty) waits for UNCHECKED_NS at most,
+ *             and attempts before it returns EAGAIN or EINTR.  So it returns data that was there
+ *             when it began, also if poll(2) does not report it (SO_RCVLOWAT).
+ *
  * An fd that gmp knows (gmp_fd_adopt) has another registration: its waits are those of gmp_poll.
  *
  * Cost of a wait: fcntl, getsockopt and epoll_ctl (0.08, 0.15 and 0.15 us); with HINT_CALM
@@ -236,23 +240,16 @@ static void note_check(const struct io_wait *w)
 {
 	if (kind_of(w->fd) == KIND_UNKNOWN && w->timeout)
 		kind_set(w->fd, io_socket_kind(w->fd));
-	hint_set(w->fd, HINT_BLOCKING, true);
 	if (w->has_timeout)
 		hint_set(w->fd, HINT_CALM, false);
 }
 
-/* Result of check: the fd is non-blocking, and was not attempted. */
-enum { TRY_NOW = 1 };
-
-/* Step 2.  Returns 0, -EAGAIN or TRY_NOW. */
+/* Step 2.  Returns 0 or -EAGAIN. */
 static int check(struct io_wait *w)
 {
-	bool untried = w->untried;
-
-	w->untried = false;
 	if (io_nonblocking(w->fd)) {
-		hint_set(w->fd, HINT_CALM | HINT_BLOCKING, false);
-		return untried ? TRY_NOW : -EAGAIN;
+		hint_set(w->fd, HINT_CALM, false);
+		return -EAGAIN;
 	}
 	w->checked = true;
 	w->deadline = io_deadline(w->fd, w->timeout);
@@ -302,7 +299,7 @@ static int yield_first(const struct io_wait *w)
 	return ld_rlx(&gmp__posix_closes[w->fd]) == closes ? 0 : -EBADF;
 }
 
-int io_not_ready(struct io_wait *w)
+static int decide(struct io_wait *w, bool untried)
 {
 	int err;
 
@@ -313,10 +310,12 @@ int io_not_ready(struct io_wait *w)
 		return err;
 	if (w->events == POLLIN && !w->checked && hint_of(w->fd) & HINT_CALM) {
 		err = wait_unchecked(w);
+	} else if (untried) {
+		return 0; /* no wait without an attempt or a bound: IOWAIT-8 */
 	} else {
 		err = w->checked ? 0 : check(w);
 		if (err)
-			return err == TRY_NOW ? 0 : err;
+			return err;
 		if (unlikely(w->waits++ >= WAITS_UNASKED) && io_poll_now(w->fd, w->events))
 			return IO_BLOCK;
 		err = wait_checked(w);
@@ -329,4 +328,20 @@ int io_not_ready(struct io_wait *w)
 	case -ECANCELED: return err;
 	default: return IO_BLOCK; /* the poller cannot watch it, or has no room */
 	}
+}
+
+int io_not_ready(struct io_wait *w)
+{
+	bool untried = w->untried;
+
+	if (unlikely(w->end))
+		return w->end;
+	w->untried = false;
+	int err = decide(w, untried);
+
+	if (unlikely(untried && (err == -EAGAIN || err == -EINTR))) { /* IOWAIT-8 */
+		w->end = err;
+		return 0;
+	}
+	return err;
 }

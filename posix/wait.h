@@ -19,9 +19,10 @@ struct io_wait {
 	short events;
 	int timeout;
 	int flags;
-	bool untried; /* io_not_ready clears it before the fd is attempted */
+	bool untried; /* until io_not_ready has been called */
 	/* set by io_not_ready */
 	int waits;        /* how many times the call has waited */
+	int end;          /* the result if the next attempt finds nothing; 0: none */
 	bool checked;     /* O_NONBLOCK and the timeout are known */
 	bool has_timeout; /* the socket has one */
 	int64_t deadline; /* valid if checked */

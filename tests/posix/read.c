@@ -2,10 +2,12 @@
 /* Tests the calls that read a stream: on sockets, all do the same. */
 #define _GNU_SOURCE
 #include <pty.h>
+#include <signal.h>
 #include <stdint.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <termios.h>
@@ -169,6 +171,39 @@ POSIX_TEST(read_that_becomes_nonblocking_is_eagain)
 	read_until_nonblocking(1, write_one);
 	read_until_nonblocking(2, write_one);
 	read_until_nonblocking(2, write_late);
+}
+
+static void ignore_alarm(int signo)
+{
+	(void)signo;
+}
+
+/* Data is there when each read begins, so no signal ends it: also after short waits (IOWAIT-8). */
+POSIX_TEST(read_of_data_is_not_interrupted)
+{
+	struct sigaction sa = { .sa_handler = ignore_alarm };
+	struct itimerval often = { { 0, 300 }, { 0, 300 } }, never = { 0 };
+	struct peer p;
+	char buf[2];
+	int s[2];
+
+	skip_under_chaos();
+	unix_pair(s);
+	CHECK_EQ(sigaction(SIGALRM, &sa, NULL), 0);
+	for (int i = 0; i < 10000; i++) {
+		if (i % 1000 == 0) {
+			CHECK_EQ(setitimer(ITIMER_REAL, &never, NULL), 0);
+			peer_start(&p, write_one, &s[1]);
+			while (read(s[0], buf, 2) < 0)
+				CHECK_EQ(errno, EINTR);
+			peer_join(&p);
+			CHECK_EQ(setitimer(ITIMER_REAL, &often, NULL), 0);
+		}
+		write_one(&s[1]);
+		CHECK_EQ(read(s[0], buf, 2), 1);
+	}
+	CHECK_EQ(setitimer(ITIMER_REAL, &never, NULL), 0);
+	close_pair(s);
 }
 
 POSIX_TEST(read_nonblocking_is_eagain)
