@@ -35,8 +35,10 @@ target_include_directories(gmprt_posix PUBLIC
 	$<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
 	$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/gmprt>)
 target_compile_definitions(gmprt_posix PRIVATE _GNU_SOURCE GMP_SAFE_ERRNO)
-# Fortified, libc's headers define inline functions of the names that are replaced.
+# Fortified, libc's headers define inline functions of the names that are replaced.  Some of these
+# are deprecated.
 target_compile_options(gmprt_posix PRIVATE -fno-lto ${GMP_FRAME_MOST} -U_FORTIFY_SOURCE -fno-builtin
+	-Wno-deprecated-declarations
 	"SHELL:-iquote ${CMAKE_CURRENT_SOURCE_DIR}/src -iquote ${CMAKE_CURRENT_SOURCE_DIR}"
 	-fvisibility=hidden
 	${GMP_STACK_PROBES} ${GMP_CF_PROTECTION} -O2)

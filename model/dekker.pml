@@ -75,6 +75,7 @@
  *   holds      -DEXPIRE
  *   holds      -DARM
  *   holds      -DRELEASE
+ *   holds      -DLONG
  *   holds      -DWORK
  *   holds      -DERRAND
  *   holds      -DSTOP
@@ -107,7 +108,8 @@
  *   assertion  -DARM -DMUTANT_TIME_FENCE
  *   assertion  -DRELEASE -DMUTANT_RELEASED
  *   assertion  -DRELEASE -DMUTANT_NEVER
- *   assertion  -DRELEASE -DMUTANT_IDLE_SEEN
+ *   assertion  -DLONG -DMUTANT_LONG_FENCE
+ *   assertion  -DLONG -DMUTANT_STATUS_FENCE
  *   assertion  -DWORK -DMUTANT_WORK_FENCE
  *   assertion  -DWORK -DMUTANT_ASLEEP_FENCE
  *   assertion  -DERRAND -DMUTANT_ERRAND
@@ -270,8 +272,24 @@ inline one()
 }
 inline two()
 {
-	store(B, WEAK(MUTANT_NEVER, SEQ, REL), 1); /* ORD(poll.until): the same */
-	load(A, WEAK(MUTANT_IDLE_SEEN, SEQ, ACQ), v) /* ORD(poll.until): the same */
+	store(B, RLX, 1);
+	fence(UNLESS(MUTANT_NEVER, SEQ)); /* ORD(poll.until): the same */
+	load(A, RLX, v)
+}
+#endif
+
+#ifdef LONG
+inline one()
+{
+	store(A, REL, 1); /* the P is P_LONG */
+	fence(UNLESS(MUTANT_LONG_FENCE, SEQ)); /* ORD(poll.until): no M has its timers */
+	load(B, RLX, v)
+}
+inline two()
+{
+	store(B, RLX, 1); /* NEVER */
+	fence(UNLESS(MUTANT_STATUS_FENCE, SEQ)); /* ORD(poll.until): the same */
+	load(A, RLX, v)
 }
 #endif
 

@@ -57,6 +57,9 @@
  * A signal with the default action that T blocks is in killed, too.  If T does not block it, the
  * kernel takes the action.
  *
+ * SIGPIPE is raised by the kernel, for an OS thread.  If it interrupts a T that blocks it, the
+ * trampoline adds it to killed; T is listed when it leaves the signal to the signal thread.
+ *
  * kill of the own process is replaced for main only, to which the kernel would give the signal.
  *
  * pause and sigsuspend of a thread other than main park until a handler has run.
@@ -490,6 +493,16 @@ bool kill_take_sig(int signo, siginfo_t *info, const struct g *interrupted)
 	return true;
 }
 
+bool kill_keep_sig(int signo, const struct g *interrupted)
+{
+	struct thread *t = record_of(interrupted);
+
+	if (!t || !(ld_rlx(&t->mask) & mask_bit(signo)))
+		return false;
+	or_rlx(&t->killed, mask_bit(signo));
+	return true;
+}
+
 void kill_handler_sig(const struct g *interrupted, int change)
 {
 	struct thread *t = record_of(interrupted);
@@ -517,6 +530,16 @@ static bool run_one(struct thread *t, int signo)
 	return !(admitted(t) & mask_bit(signo));
 }
 
+/* Leave the signals of T to the signal thread. */
+static void leave_to_passes(struct thread *t)
+{
+	threads_lock();
+	if (!t->at_killed)
+		link_to(&killer.listed, t);
+	threads_unlock();
+	ask();
+}
+
 /* Step d. */
 static noinline void run_all(struct thread *t)
 {
@@ -525,7 +548,7 @@ static noinline void run_all(struct thread *t)
 
 	while ((bits = admitted(t)))
 		if (!run_one(t, first_of(bits))) {
-			ask();
+			leave_to_passes(t);
 			break;
 		}
 	errno = saved;
@@ -560,7 +583,7 @@ void kill_swap_mask(uint64_t mask)
 {
 	kill_handler_sig(own_green(), 1); /* KILL-7 */
 	if (unlikely(set_mask(mask)))
-		ask();
+		leave_to_passes(self_record());
 }
 
 void kill_swap_mask_back(uint64_t mask)

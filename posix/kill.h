@@ -38,6 +38,8 @@ int64_t kill_pass(void);
 bool kill_is_busy_sig(const struct g *interrupted);
 /* The signal is pending for it. */
 bool kill_is_pending_sig(int signo, const struct g *interrupted);
+/* It blocks the signal, which the kernel has raised for its OS thread: now it is pending for it. */
+bool kill_keep_sig(int signo, const struct g *interrupted);
 /* Step f.  Returns true if the program's handler must run, with *info as pthread_kill gives it. */
 bool kill_take_sig(int signo, siginfo_t *info, const struct g *interrupted);
 /* Around each handler of the program: change is 1 before and -1 after it. */

@@ -334,6 +334,8 @@ static bool take_signal_sig(const struct delivery *d)
 	bool forwarded = siginfo_unpack_sig(d->info), handled = has_handler_sig(d->signo);
 	bool accepted = forwarded || !d->by_default || siginfo_is_stale_sig(d->info);
 
+	if (d->signo == SIGPIPE && kill_keep_sig(d->signo, d->gp))
+		return false;
 	if (accepted && !handled)
 		return false; /* SIGTAB-6 */
 	if (handled && gmp__signal_state()->holds && !is_fault_signal(d->signo)) {

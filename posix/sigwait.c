@@ -77,10 +77,13 @@ static int take(const sigset_t *set, siginfo_t *got, const struct timespec *time
 static int wait_kernel(const sigset_t *set, siginfo_t *info, const struct timespec *timeout)
 {
 	sigset_t before;
+	int signo = kill_take(mask_of(set), info);
 
+	if (signo)
+		return signo;
 	if (!kill_expect(set, &before))
 		return take(set, info, timeout);
-	int signo = kill_take(mask_of(set), info);
+	signo = kill_take(mask_of(set), info); /* KILL-6 */
 
 	if (!signo)
 		signo = take(set, info, timeout);

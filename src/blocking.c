@@ -29,8 +29,9 @@
  *   7 if there is none, on g0: the G to the global queue, the M to the idle Ms
  *
  * Invariants
- *  BLOCK-1  Between steps 3 and 5 this thread does not touch the P: the thread that wins the
- *           compare-and-swap owns it from there on.  After step 2 the P is not this M's any more.
+ *  BLOCK-1  From step 3 on this thread only reads timers_next of the P, until a compare-and-swap of
+ *           its own (BLOCK-7, step 5) wins: the thread that wins one owns the P from there on.
+ *           After a hand-off the P is not this M's any more.
  *  BLOCK-2  Only M number n writes BLOCKED with n.  So the compare-and-swap of step 5 fails if the
  *           P was taken meanwhile, even if another M is in blocking code with it since.
  *  BLOCK-3  A G whose P was taken counts in sched.nblocked, from the section of sched.lock in which
@@ -48,16 +49,16 @@
  *  BLOCK-6  Steps 1 to 3, and step 5, are P sections (preempt.h), so sysmon preempts no M in
  *           blocking code.  A G whose P was preempted before enters blocking code without a P, and
  *           leaves it by step 6: no status of a P has its M's number (BLOCK-2).
- *  BLOCK-7  During a section of a call that is known to be long, timers and events do not wait for
- *           sysmon, which may sleep for 10 ms: if no M sleeps in the poller, or if it sleeps beyond
- *           a timer of the P since no P is idle, the P is handed off (step 2).  It becomes idle, so
- *           an M sleeps in the poller until the earliest timer (HANDOFF-6).  An M that comes out of
- *           the poller for events or a due timer, and finds no idle P, is a taker.  While a P is
- *           LONG it sleeps until the earliest timer only: step 3 comes before the check whether an
- *           M sleeps in the poller, and that M overwrites poll_until before it reads the statuses,
- *           so at least one of both sees the other.  Verified by model/long.pml.  A call
- *           that the P does not know is not handed off for this: it would cost a program of short
- *           sections an M.
+ *  BLOCK-7  During a section of a call that is known to be long, timers of the P, and events that
+ *           were waited for when it began, do not wait for sysmon, which may sleep for 10 ms: if no
+ *           M sleeps in the poller, or if it sleeps beyond a timer of the P since no P is idle, the
+ *           P is handed off.  It becomes idle, so an M sleeps in the poller until the earliest
+ *           timer (HANDOFF-6).  An M that comes out of the poller for events or a due timer, and
+ *           finds no idle P, is a taker.  While a P is LONG it sleeps until the earliest timer
+ *           only: step 3 comes before the check whether an M sleeps in the poller, and that M
+ *           overwrites poll_until before it reads the statuses, so at least one of both sees the
+ *           other.  Verified by model/long.pml.  A call that the P does not know is not handed off
+ *           for this: it would cost a program of short sections an M.
  *
  * Measured: LONG.  50 green threads in sections of 50 us, two Ps, two CPUs.  Without LONG, each
  * section ends without a P: sysmon takes the P after 20 us (a wakeup of an M, 14 us for the
@@ -132,7 +133,7 @@ static void section_learn(struct p *pp, uint32_t site, uint64_t ticks)
 /* BLOCK-7: would timers or events wait for sysmon during a long section of pp? */
 static bool is_unserved(struct p *pp)
 {
-	int64_t until = ld_rlx(&sched.poll_until); /* ORD(poll.until): after the timers */
+	int64_t until = ld_rlx(&sched.poll_until);
 
 	if (until == INT64_MIN) /* no M sleeps in the poller */
 		return ld_rlx(&sched.npollwait) || timers_earliest() != NEVER;
@@ -146,7 +147,8 @@ static bool blocks_long(struct m *m, struct p *pp)
 
 	st_rel(&pp->status, mine); /* ORD(p.blocked): after all uses of pp by this M */
 	fence_seq();               /* ORD(poll.until): an M without an idle P sees it */
-	return !is_unserved(pp) || !cas_acq(&pp->status, &mine, (uint32_t)P_RUNNING);
+	return !is_unserved(pp) ||
+	       !cas_acq(&pp->status, &mine, (uint32_t)P_RUNNING); /* ORD(p.blocked) */
 }
 
 /* Begins a section that is timed.  Returns false if step 3 is left to do. */

@@ -67,7 +67,7 @@ static void link_locked(struct multi_entry *e, struct polldesc *pd)
 	e->next = pd->entries;
 	if (e->next)
 		e->next->prev = e;
-	pd->entries = e;
+	st_rlx(&pd->entries, e);
 	st_rlx(&pd->multi, true);
 }
 
@@ -81,7 +81,7 @@ void multi_unlink(struct multi_entry *e)
 	if (e->prev)
 		e->prev->next = e->next;
 	else
-		pd->entries = e->next;
+		st_rlx(&pd->entries, e->next);
 	if (e->next)
 		e->next->prev = e->prev;
 	st_rlx(&pd->multi, pd->entries != NULL);

@@ -91,7 +91,7 @@ struct polldesc {
 	uint8_t ended;   /* (a) written under lock: enum pd_end */
 	bool multi;      /* (a) written under lock: entries is not NULL */
 	bool polled; /* under lock: the registration is one-shot, for gmp_poll (netpoll/multi.c) */
-	struct multi_entry *entries; /* under lock: calls of gmp_poll */
+	struct multi_entry *entries; /* under lock, (a) for a prefetch: calls of gmp_poll */
 	struct pollside side[2];
 	gmp_mutex write_all_lock; /* held by a write_all: two do not interleave */
 	struct timer timer[2];

@@ -33,6 +33,7 @@ same() {
 for procs in 1 2 4; do
 	export GMP_PROCS=$procs
 	same args a "b c" ""
+	same sigpipe
 	same threads
 	same exit_thread
 	same main_exits
@@ -43,6 +44,8 @@ for procs in 1 2 4; do
 	[ "$("$whole" count | head -n 1)" = many ]
 done
 unset GMP_PROCS
+# a shell unblocks signals by sigsetmask
+[ "$("$run" sh -c '/bin/true; yes | head -n 1' 2>&1)" = y ]
 # SIGPIPE ends a program
 set +eo pipefail
 "$run" yes | head -n 1 >/dev/null

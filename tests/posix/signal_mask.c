@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests signal masks, the functions that wait for signals, and which green thread gets a signal. */
 #define _GNU_SOURCE
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 
 #include "signal_util.h"
+
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* the older functions */
 
 /* --- masks --- */
 
@@ -47,6 +50,82 @@ POSIX_TEST(sigprocmask_sets_the_mask)
 	CHECK(!sigismember(&now, SIGUSR1));
 }
 
+/* --- the older functions --- */
+
+static int old_bit(int signo)
+{
+	return 1 << (signo - 1);
+}
+
+static bool is_blocked(int signo)
+{
+	sigset_t now;
+
+	CHECK_EQ(sigprocmask(SIG_BLOCK, NULL, &now), 0);
+	return sigismember(&now, signo);
+}
+
+/* As sigprocmask: a shell blocks all signals by that, and unblocks them by sigsetmask(0). */
+POSIX_TEST(sigsetmask_sets_the_mask)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	CHECK_EQ(sigprocmask(SIG_SETMASK, &all, NULL), 0);
+	CHECK(sigsetmask(0) & old_bit(SIGUSR1));
+	CHECK(!is_blocked(SIGUSR1) && !is_blocked(SIGTERM) && !is_blocked(SIGRTMIN));
+	CHECK_EQ(siggetmask(), 0);
+	CHECK_EQ(sigblock(old_bit(SIGUSR1)), 0);
+	CHECK_EQ(sigblock(old_bit(SIGUSR2)), old_bit(SIGUSR1));
+	CHECK_EQ(usleep(1000), 0);
+	CHECK_EQ(siggetmask(), old_bit(SIGUSR1) | old_bit(SIGUSR2));
+	CHECK(is_blocked(SIGUSR1) && is_blocked(SIGUSR2));
+	CHECK_EQ(sigsetmask(old_bit(SIGUSR2)), old_bit(SIGUSR1) | old_bit(SIGUSR2));
+	CHECK(!is_blocked(SIGUSR1) && is_blocked(SIGUSR2));
+	CHECK_EQ(sigsetmask(old_bit(SIGKILL)), old_bit(SIGUSR2));
+	CHECK_EQ(siggetmask(), 0);
+}
+
+POSIX_TEST(sigsetmask_child_inherits_the_mask)
+{
+	sigset_t all;
+	int status;
+
+	sigfillset(&all);
+	CHECK_EQ(sigprocmask(SIG_SETMASK, &all, NULL), 0);
+	CHECK(sigsetmask(old_bit(SIGUSR2)));
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(siggetmask() == old_bit(SIGUSR2) ? 0 : 1);
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	CHECK_EQ(status, 0);
+	CHECK_EQ(sigsetmask(0), old_bit(SIGUSR2));
+}
+
+POSIX_TEST(sighold_blocks_and_sigrelse_unblocks)
+{
+	CHECK_EQ(sighold(SIGUSR1), 0);
+	CHECK(is_blocked(SIGUSR1));
+	CHECK_EQ(usleep(1000), 0);
+	CHECK_EQ(sighold(SIGUSR2), 0);
+	CHECK(is_blocked(SIGUSR1) && is_blocked(SIGUSR2));
+	CHECK_EQ(sigrelse(SIGUSR1), 0);
+	CHECK(!is_blocked(SIGUSR1) && is_blocked(SIGUSR2));
+	CHECK_EQ(sigrelse(SIGUSR2), 0);
+	CHECK(!is_blocked(SIGUSR2));
+}
+
+POSIX_TEST(sighold_bad_signal_is_einval)
+{
+	errno = 0;
+	CHECK_EQ(sighold(1000), -1);
+	CHECK_EQ(errno, EINVAL);
+	errno = 0;
+	CHECK_EQ(sigrelse(0), -1);
+	CHECK_EQ(errno, EINVAL);
+}
+
 /* A critical section, over waits too: the handler runs at its end, before the call returns. */
 POSIX_TEST(sigprocmask_defers_a_handler)
 {
@@ -64,6 +143,54 @@ POSIX_TEST(sigprocmask_defers_a_handler)
 		CHECK_EQ(ran, i + 1);
 	}
 	signal(SIGUSR1, SIG_DFL);
+}
+
+POSIX_TEST(sigrelse_runs_the_handler_before_it_returns)
+{
+	handle(SIGUSR1, count, 0);
+	CHECK_EQ(sighold(SIGUSR1), 0);
+	CHECK_EQ(raise(SIGUSR1), 0);
+	CHECK_EQ(ran, 0);
+	CHECK_EQ(sigrelse(SIGUSR1), 0);
+	CHECK_EQ(ran, 1);
+}
+
+/* A library blocks SIGPIPE around a write, and takes the signal afterwards. */
+static void *write_without_sigpipe(void *unused)
+{
+	static const struct timespec at_once;
+	sigset_t set, pending, old;
+	int p[2];
+
+	set_of(&set, SIGPIPE);
+	for (int i = 0; i < 100; i++) {
+		CHECK_EQ(pipe(p), 0);
+		CHECK_EQ(close(p[0]), 0);
+		CHECK_EQ(pthread_sigmask(SIG_BLOCK, &set, &old), 0);
+		CHECK_EQ(write(p[1], "x", 1), -1);
+		CHECK_EQ(errno, EPIPE);
+		CHECK_EQ(sched_yield(), 0);
+		CHECK_EQ(sigpending(&pending), 0);
+		CHECK(sigismember(&pending, SIGPIPE));
+		CHECK_EQ(sigtimedwait(&set, NULL, &at_once), SIGPIPE);
+		CHECK_EQ(sigpending(&pending), 0);
+		CHECK(!sigismember(&pending, SIGPIPE));
+		CHECK_EQ(pthread_sigmask(SIG_SETMASK, &old, NULL), 0);
+		CHECK_EQ(close(p[1]), 0);
+	}
+	return unused;
+}
+
+POSIX_TEST(pthread_sigmask_keeps_sigpipe_pending)
+{
+	pthread_t t[4];
+
+	handle(SIGPIPE, count, 0);
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(pthread_create(&t[i], NULL, write_without_sigpipe, NULL), 0);
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(pthread_join(t[i], NULL), 0);
+	CHECK_EQ(ran, 0);
 }
 
 POSIX_TEST(pthread_sigmask_blocks_the_default_action)

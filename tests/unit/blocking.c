@@ -159,3 +159,28 @@ TEST_PROCS(blocking_long_section_event_of_other_g_is_served)
 {
 	run_procs(procs, enter_with_event, NULL);
 }
+
+/* A program of short sections needs no second M for each of its Ps: BLOCK-7. */
+static void enter_unknown(void *arg)
+{
+	struct p *pp = getm()->p;
+	uint64_t before = ld_rlx(&sched.handoffs);
+	gmp_g *g;
+
+	(void)arg;
+	CHECK_EQ(pipe(answers), 0);
+	CHECK_EQ(gmp_spawn(&g, answer_after_sleep, NULL, NULL), 0);
+	while (timers_earliest() == NEVER)
+		gmp_yield();
+	for (int site = 0; site < SECTION_SITES; site++)
+		pp->sections[site].ticks = 0;
+	gmp_block_enter();
+	gmp_block_leave();
+	CHECK_EQ(ld_rlx(&sched.handoffs), before);
+	CHECK_EQ(gmp_join(g), 0);
+}
+
+TEST(blocking_first_section_hands_off_no_p)
+{
+	run_procs(1, enter_unknown, NULL);
+}

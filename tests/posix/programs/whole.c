@@ -52,6 +52,33 @@ static void threads(void)
 	printf("sum %d\n", sum);
 }
 
+/* As libraries do it that must not end the program. */
+static void *write_without_sigpipe(void *unused)
+{
+	static const struct timespec at_once;
+	sigset_t set, old;
+	int p[2];
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGPIPE);
+	pthread_sigmask(SIG_BLOCK, &set, &old);
+	if (pipe(p) || close(p[0]) || write(p[1], "x", 1) != -1)
+		fail("write");
+	int signo = sigtimedwait(&set, NULL, &at_once);
+
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	printf("took %d\n", signo);
+	return unused;
+}
+
+static void block_sigpipe(void)
+{
+	pthread_t t;
+
+	if (pthread_create(&t, NULL, write_without_sigpipe, NULL) || pthread_join(t, NULL))
+		fail("thread");
+}
+
 static void show_args(char **argv, char **envp)
 {
 	struct sigaction on_sigpipe;
@@ -187,6 +214,8 @@ int main(int argc, char **argv, char **envp)
 
 	if (strcmp(what, "args") == 0)
 		show_args(argv, envp);
+	else if (strcmp(what, "sigpipe") == 0)
+		block_sigpipe();
 	else if (strcmp(what, "threads") == 0)
 		threads();
 	else if (strcmp(what, "count") == 0)
