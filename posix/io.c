@@ -218,6 +218,8 @@ static ssize_t write_stream(int fd, const char *buf, size_t n, size_t done)
 
 	while (done < n) {
 		struct iovec v = { (void *)(uintptr_t)(buf + done), n - done };
+
+		w.partial = done > 0;
 		ssize_t some = IO_SYS(LIBC(pwritev2)(fd, &v, 1, -1, RWF_NOWAIT));
 		int err = some == -EAGAIN ? io_not_ready(&w) : 0;
 

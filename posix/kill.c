@@ -692,18 +692,20 @@ void kill_wait_ended(void)
 static bool is_own(pid_t pid, int signo)
 {
 	return signo > 0 && signo < _NSIG && pid == getpid() && hook_how() == HOOK_PARK &&
-	       receiver_is_mine(signo) && signal_action(signo) == ACTION_HANDLER;
+	       receiver_is_mine(signo);
 }
 
-/* A signal of main to its own process is handled before the call returns.  Sent to the process, an
- * OS thread that runs nothing might have it first. */
+/* A signal of main to its own process acts before the call returns.  Sent to the process, an OS
+ * thread that runs nothing might have it first. */
 HOOK int kill(pid_t pid, int signo)
 {
 	int saved = errno;
-	bool own = is_own(pid, signo);
+	enum signal_action action = is_own(pid, signo) ? signal_action(signo) : ACTION_IGNORE;
 
 	errno = saved;
-	if (!own)
+	if (action == ACTION_DEFAULT)
+		return (int)syscall(SYS_tgkill, pid, os_thread_id(), signo);
+	if (action == ACTION_IGNORE)
 		return LIBC(kill)(pid, signo);
 	siginfo_t info = siginfo_make_sig(signo, SI_USER);
 	sigset_t only = mask_set(mask_bit(signo));

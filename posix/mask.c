@@ -118,6 +118,7 @@ void mask_apply(void)
 
 	if (!m || !mask_to_apply(m, &mask))
 		return;
+	mask &= ~mask_of_writes();
 	sigset_t set = mask_set(mask);
 
 	LIBC(pthread_sigmask)(SIG_SETMASK, &set, NULL);

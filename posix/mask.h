@@ -12,6 +12,12 @@ static inline uint64_t mask_bit(int signo)
 	return (uint64_t)1 << (signo - 1);
 }
 
+/* The signals that the kernel raises for a write: SIGTAB-9 of signal.c. */
+static inline uint64_t mask_of_writes(void)
+{
+	return mask_bit(SIGPIPE) | mask_bit(SIGXFSZ);
+}
+
 static inline uint64_t mask_of(const sigset_t *set)
 {
 	return *(const uint64_t *)(const void *)set;

@@ -86,6 +86,7 @@ static ssize_t recv_all(const struct recv_args *a, struct io_wait *w)
 
 	if (got <= 0 || done == a->n || a->flags & MSG_DONTWAIT || !is_stream(a->fd))
 		return got;
+	w->partial = true;
 	while (got > 0 && done < a->n) {
 		got = recv_some(a, w, done);
 		done += got > 0 ? (size_t)got : 0;

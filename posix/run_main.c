@@ -214,9 +214,9 @@ static int on_main_thread(int argc, char **argv, char **envp)
 	program.argc = argc;
 	program.argv = argv;
 	program.envp = envp;
-	/* a write to a broken pipe ends the process, as natively: the runtime replaces the default
-	 * action only (SIGNAL-2 of faultsig.c) */
-	signal_hold_defaults(mask_bit(SIGPIPE));
+	/* SIGTAB-9; and a write to a broken pipe ends the process, as natively: the runtime
+	 * replaces the default action only (SIGNAL-2 of faultsig.c) */
+	signal_hold_always(mask_of_writes());
 	int err = t ? gmp_run(program_main, t, &cfg) : -ENOMEM;
 
 	fprintf(stderr, "gmp-run: cannot run %s: %s\n", argv[0], strerror(-err));

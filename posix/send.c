@@ -33,6 +33,8 @@ ssize_t message_send_rest(const struct message *m, ssize_t sent)
 	if (sent > 0 && m->flags & MSG_DONTWAIT)
 		return sent;
 	while (sent == -EAGAIN || (sent >= 0 && done < m->n)) {
+		w.partial = done || m->later;
+
 		int err = sent == -EAGAIN ? io_not_ready(&w) : 0;
 
 		if (err == IO_BLOCK) {

@@ -23,7 +23,8 @@
  *             has the default trampoline (a bit of `held`): an OS thread whose mask is not up to
  *             date then defers the signal, which would end the process.  exec resets it to the
  *             default, as the program's own disposition is.  Under gmp-run this holds for SIGPIPE
- *             from the begin: the runtime would replace the default action (run_main.c).
+ *             and SIGXFSZ from the begin (run_main.c): the runtime would replace the default action
+ *             of SIGPIPE, and a green thread may block them (SIGTAB-9).
  *   SIGTAB-4  The note is valid only for code on that stack below it.  So a handler that leaves by
  *             siglongjmp or pthread_exit needs no clean-up.
  *   SIGTAB-5  The child of a vfork shares the table, so it calls libc's function only.
@@ -42,6 +43,10 @@
  *             kill.c repeats them.  Such a section does not wait, so its OS thread stays the same.
  *   SIGTAB-8  SA_RESETHAND is done by the trampoline that calls the handler.  The kernel would
  *             reset the action at the first trampoline, which may forward the signal.
+ *   SIGTAB-9  SIGPIPE and SIGXFSZ, which the kernel raises for a write, are the writing green
+ *             thread's.  No OS thread of a green thread blocks them for it, so they interrupt it at
+ *             once: the trampoline calls the handler there, or makes the signal pending for the
+ *             green thread if that blocks it.
  */
 #include "posix/signal.h"
 
@@ -71,7 +76,8 @@ static struct {
 	struct sigaction act[SIGNALS + 1]; /* under spin */
 	uint64_t taker[SIGNALS + 1];       /* (a) its handler, and above it the epoch: SIGTAB-6 */
 	uint64_t held;                     /* under spin */
-	uint64_t resets;                   /* (a) signals with SA_RESETHAND; changes under spin */
+	uint64_t always; /* (c) signals that are held while they have the default */
+	uint64_t resets; /* (a) signals with SA_RESETHAND; changes under spin */
 } table;
 
 uint32_t gmp__signals_used;
@@ -169,14 +175,15 @@ static void set_entry(int signo, const struct sigaction *sa)
 static struct sigaction for_kernel(int signo, const struct sigaction *sa, bool dropped)
 {
 	struct sigaction k = *sa;
+	bool hold = receiver_defers(signo) || table.always & mask_bit(signo) ||
+		    (dropped && !(mild_signals() & mask_bit(signo)));
 
 	table.held &= ~mask_bit(signo);
 	if (is_function(sa)) {
 		k.sa_sigaction = trampoline;
 		k.sa_flags |= SA_SIGINFO | SA_ONSTACK;
 		k.sa_flags &= ~(int)SA_RESETHAND; /* SIGTAB-8 */
-	} else if (sa->sa_handler == SIG_DFL &&
-		   (receiver_defers(signo) || (dropped && !(mild_signals() & mask_bit(signo))))) {
+	} else if (sa->sa_handler == SIG_DFL && hold) {
 		table.held |= mask_bit(signo);
 		k = holder;
 	}
@@ -328,13 +335,21 @@ static bool take_note_sig(const struct delivery *d)
 	       call_handler_sig(d, epoch == signal_epoch_sig(d->signo));
 }
 
+/* Was it raised for a write of the green thread?  Or sent by kill of the own process, which looks
+ * the same. */
+static bool is_of_write_sig(const struct delivery *d)
+{
+	return mask_of_writes() & mask_bit(d->signo) && d->gp && d->info->si_code == SI_USER &&
+	       d->info->si_pid == getpid();
+}
+
 static bool take_signal_sig(const struct delivery *d)
 {
-	bool for_thread = siginfo_is_for_thread_sig(d->info);
+	bool for_thread = siginfo_is_for_thread_sig(d->info) || is_of_write_sig(d);
 	bool forwarded = siginfo_unpack_sig(d->info), handled = has_handler_sig(d->signo);
 	bool accepted = forwarded || !d->by_default || siginfo_is_stale_sig(d->info);
 
-	if (d->signo == SIGPIPE && kill_keep_sig(d->signo, d->gp))
+	if (is_of_write_sig(d) && kill_keep_sig(d->signo, d->gp))
 		return false;
 	if (accepted && !handled)
 		return false; /* SIGTAB-6 */
@@ -526,6 +541,12 @@ void signal_hold_defaults(uint64_t bits)
 		if (bits & ~table.held & mask_bit(i) && !handler_sig(i))
 			hold_locked(i);
 	table_unlock(before);
+}
+
+void signal_hold_always(uint64_t bits)
+{
+	table.always = bits;
+	signal_hold_defaults(bits);
 }
 
 void signal_release_defaults(uint64_t bits)

@@ -36,6 +36,8 @@ uint32_t signal_epoch_sig(int signo);
 /* Before the signals in bits stop being delivered: signals with the default action get the
  * trampoline, so that an OS thread that does not block them yet can defer them (SIGTAB-3). */
 void signal_hold_defaults(uint64_t bits);
+/* The same, also when the program sets the default action later.  Before a run begins. */
+void signal_hold_always(uint64_t bits);
 /* After the signals in bits are delivered again. */
 void signal_release_defaults(uint64_t bits);
 

@@ -322,7 +322,7 @@ static int decide(struct io_wait *w, bool untried)
 	}
 	switch (err) {
 	case -ETIMEDOUT: return -EAGAIN;
-	case -EINTR: return !w->has_timeout && handler_restarts() ? 0 : -EINTR;
+	case -EINTR: return !w->has_timeout && !w->partial && handler_restarts() ? 0 : -EINTR;
 	case 0:
 	case -EBADF:
 	case -ECANCELED: return err;

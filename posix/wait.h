@@ -12,6 +12,7 @@
  * events   poll(2)'s: what an attempt that got -EAGAIN waits for
  * timeout  SO_RCVTIMEO or SO_SNDTIMEO, if fd may be a socket; 0: none
  * flags    with MSG_DONTWAIT the call does not wait
+ * partial  a part is done: a handler ends the call also with SA_RESTART
  * untried  the first attempt was left out, since hint_empty says that it finds nothing
  */
 struct io_wait {
@@ -19,6 +20,7 @@ struct io_wait {
 	short events;
 	int timeout;
 	int flags;
+	bool partial;
 	bool untried; /* until io_not_ready has been called */
 	/* set by io_not_ready */
 	int waits;        /* how many times the call has waited */

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -241,6 +242,88 @@ POSIX_TEST(kill_with_sa_restart_restarts)
 {
 	expect_continues(wait_read, satisfy_read, SA_RESTART);
 	expect_continues(wait_sem, satisfy_sem, SA_RESTART);
+}
+
+static void *recv_a_part(void *unused)
+{
+	char buf[8];
+
+	begin_target();
+	CHECK_EQ(recv(pair[0], buf, sizeof(buf), MSG_WAITALL), 3);
+	thread_count(&done);
+	return unused;
+}
+
+static void *send_a_part(void *unused)
+{
+	static char buf[8 << 20];
+
+	begin_target();
+	ssize_t n = send(pair[0], buf, sizeof(buf), 0);
+
+	CHECK(n > 0 && n < (ssize_t)sizeof(buf));
+	thread_count(&done);
+	return unused;
+}
+
+/* Also with SA_RESTART. */
+POSIX_TEST(kill_of_a_call_that_has_a_part_returns_the_part)
+{
+	static void *(*const calls[])(void *) = { recv_a_part, send_a_part };
+
+	skip_under_chaos();
+	for (int i = 0; i < 2; i++) {
+		begin(SA_RESTART);
+		CHECK_EQ(write(pair[1], "abc", 3), 3);
+		pthread_t t = start(calls[i], NULL);
+
+		kill_until(&done, 1);
+		end(t);
+	}
+}
+
+/* --- signals of a write --- */
+
+static sigjmp_buf back;
+
+static void note_and_jump(int signo)
+{
+	note(signo);
+	siglongjmp(back, 1);
+}
+
+static void *write_to_nobody(void *jumps)
+{
+	begin_target();
+	close(pair[1]);
+	for (int i = 0; i < 100; i++) {
+		volatile int returned = 0;
+
+		if (!jumps || !sigsetjmp(back, 1)) {
+			CHECK_EQ(write(pair[0], "x", 1), -1);
+			CHECK_EQ(errno, EPIPE);
+			returned = 1;
+		}
+		CHECK_EQ(returned, !jumps);
+		CHECK_EQ(ran, i + 1);
+		sched_yield();
+	}
+	return NULL;
+}
+
+POSIX_TEST(write_runs_the_handler_of_sigpipe_on_the_writer)
+{
+	for (int jumps = 0; jumps < 2; jumps++) {
+		begin(0);
+		CHECK(signal(SIGPIPE, jumps ? note_and_jump : note) != SIG_ERR);
+		pthread_t t = start(write_to_nobody, jumps ? &back : NULL);
+
+		CHECK_EQ(pthread_join(t, NULL), 0);
+		CHECK_EQ(elsewhere, 0);
+		CHECK_EQ(ran, 100);
+		close(pair[0]);
+	}
+	signal(SIGPIPE, SIG_DFL);
 }
 
 /* --- signal masks --- */

@@ -46,6 +46,13 @@ done
 unset GMP_PROCS
 # a shell unblocks signals by sigsetmask
 [ "$("$run" sh -c '/bin/true; yes | head -n 1' 2>&1)" = y ]
+# kill of the own process takes the default action before it returns, also if there is a handler
+for signal in PIPE SEGV TERM; do
+	status=0
+	out=$("$run" sh -c "trap : USR1; kill -$signal \$\$; echo no" 2>&1) || status=$?
+	[ "$out" = '' ]
+	[ "$status" -gt 128 ]
+done
 # SIGPIPE ends a program
 set +eo pipefail
 "$run" yes | head -n 1 >/dev/null

@@ -45,6 +45,9 @@ echo 'int main(void) { return 0; }' >"$tmp/static.c"
 if "${CC:-cc}" -static -o "$tmp/static" "$tmp/static.c" 2>/dev/null; then
 	refuses 126 'statically' "$tmp/static"
 fi
+if "${CC:-cc}" -z execstack -o "$tmp/stack" "$tmp/static.c" 2>/dev/null; then
+	refuses 126 'stack that can be executed' "$tmp/stack"
+fi
 if [ "$(id -u)" = 0 ]; then
 	cp "$(type -P true)" "$tmp/setuid"
 	chown 65534 "$tmp/setuid"

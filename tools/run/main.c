@@ -68,6 +68,7 @@ struct image {
 	size_t n;
 	ElfW(Ehdr) elf;
 	char interp[PATH_MAX]; /* "": none */
+	bool runs_stack;       /* it needs a stack that can be executed */
 };
 
 static bool read_at(int fd, void *to, size_t n, off_t at)
@@ -75,16 +76,18 @@ static bool read_at(int fd, void *to, size_t n, off_t at)
 	return pread(fd, to, n, at) == (ssize_t)n;
 }
 
-static void read_interp(int fd, struct image *i)
+static void read_segments(int fd, struct image *i)
 {
 	for (int k = 0; k < i->elf.e_phnum; k++) {
 		ElfW(Phdr) ph;
 
 		if (!read_at(fd, &ph, sizeof(ph), (off_t)i->elf.e_phoff + k * (off_t)sizeof(ph)))
 			return;
+		if (ph.p_type == PT_GNU_STACK)
+			i->runs_stack = ph.p_flags & PF_X;
 		if (ph.p_type == PT_INTERP && ph.p_filesz < sizeof(i->interp) &&
-		    read_at(fd, i->interp, ph.p_filesz, (off_t)ph.p_offset))
-			return;
+		    !read_at(fd, i->interp, ph.p_filesz, (off_t)ph.p_offset))
+			i->interp[0] = 0;
 	}
 }
 
@@ -117,7 +120,7 @@ static void read_image(const char *path, struct image *i)
 		memcpy(&i->elf, i->head, sizeof(i->elf));
 		if (i->elf.e_ident[EI_CLASS] == (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32) &&
 		    i->elf.e_phentsize == sizeof(ElfW(Phdr)))
-			read_interp(fd, i);
+			read_segments(fd, i);
 	}
 	close(fd);
 }
@@ -161,6 +164,12 @@ static void check_elf(const char *path, const struct image *i, const struct imag
 	if (strcmp(last_part(i->interp), last_part(own->interp)) != 0)
 		refuse(CANNOT_RUN, "%s uses another libc: its dynamic linker is %s, not %s", path,
 		       i->interp, own->interp);
+	if (i->runs_stack)
+		refuse(CANNOT_RUN,
+		       "%s needs a stack that can be executed (nested functions of GNU C?): those "
+		       "of "
+		       "green threads cannot",
+		       path);
 }
 
 /* Refuses what cannot be run.  The interpreter of a script is checked instead of it. */
