@@ -11,7 +11,7 @@
  *   Noise     wakes the M in the poller for nothing, at any time
  *
  * Properties (BLOCK-7)
- *   the timer fires               all processes end (every end state is valid)
+ *   the timer fires               no process is stuck: every end state is valid
  *   the M in the poller is not woken for it again and again   assertion in sleep_in_poller
  *
  * Step granularity: an access of the status of the P or of poll_until; a section of sched.lock,

@@ -58,7 +58,8 @@ static inline enum hook_how hook_how(void)
 /*
  * The same, repeated after an EINTR for which no handler of the caller has run: the signal was for
  * the green thread that the OS thread ran before (kill.c), or was forwarded (receiver.c).  Not for
- * calls with a time to wait, nor for close and connect, which have begun by then.
+ * calls with a time to wait as an argument, nor for close and connect, which have begun by then.  A
+ * timeout of the socket begins again.
  */
 #define HOOK_REPEATING(call)                                                                       \
 	HOOK_BLOCKING(({                                                                           \

@@ -16,8 +16,8 @@
  *         blocks, never a wrong result: a socket works with RWF_NOWAIT, KIND_FILE is checked by
  *         lseek, and a file that is tried as a socket is ENOTSOCK.
  *         HINT_DRAINED saves an attempt: the read parks first, for a short time (IOWAIT-8), and
- *         the wait ends at once if there is data.  Measured: a round trip over a socketpair is
- *         10 % shorter.
+ *         the wait ends at once if poll(2) reports data.  Measured: a round trip over a socketpair
+ *         is 10 % shorter.
  *   IO-2  A regular file is not read with RWF_NOWAIT: it could return a part, that which is in
  *         memory.
  *   IO-3  A blocking write of n bytes returns n, or less only after an error, a signal, the timeout

@@ -32,13 +32,14 @@
  *
  * Invariants
  *   KILL-1  No lost signal: a signal stays in killed until T takes it (f, sigwait), or its action
- *           becomes SIG_IGN or SIG_DFL (kill_discard).  While T admits a signal of killed, there is
- *           a next pass.  If the signal thread finds in 2 that T blocks it, T reads it in e: T
- *           writes its mask, then reads killed; the signal thread reads the mask after the heavy
- *           fence, and a signal sent later causes a later pass.
+ *           becomes SIG_IGN, or the default one while T does not block it (kill_discard).  While T
+ *           admits a signal of killed, there is a next pass.  If the signal thread finds in 2 that
+ *           T blocks it, T reads it in e: T writes its mask, then reads killed; the signal thread
+ *           reads the mask after the heavy fence, and a signal sent later causes a later pass.
  *   KILL-2  Step 3 claims only waits between a and c, which expect -EINTR, and only for a signal
- *           that was offered.  By the fences T reads this signal in killed in c, and waits for the
- *           section of the signal thread; or that reads the stage of c or of a later wait.
+ *           that was offered.  By the fences either T reads this signal in killed in c, and waits
+ *           for the section of the signal thread; or the signal thread reads the stage that T wrote
+ *           in c or later.
  *   KILL-3  A handler runs on T in stage NONE only, and not between signals_hold and
  *           signals_release (SIGTAB-7): T then holds no lock that the handler may take, or that
  *           siglongjmp would leave locked.
@@ -57,8 +58,9 @@
  * A signal with the default action that T blocks is in killed, too.  If T does not block it, the
  * kernel takes the action.
  *
- * SIGPIPE is raised by the kernel, for an OS thread.  If it interrupts a T that blocks it, the
- * trampoline adds it to killed; T is listed when it leaves the signal to the signal thread.
+ * SIGPIPE and SIGXFSZ are raised by the kernel, for an OS thread.  If they interrupt a T that
+ * blocks them, the trampoline adds them to killed; T is listed when it leaves them to the signal
+ * thread.
  *
  * kill of the own process is replaced for main only, to which the kernel would give the signal.
  *
@@ -94,6 +96,7 @@ static struct {
 	struct thread
 		*listed;     /* (l) threads with signals in killed; T's `at` points to its place */
 	struct thread *rest; /* (l) threads that the present pass has not reached */
+	uint32_t kept;   /* (a) kill_keep_sig was called: a T that is not listed may have signals */
 	uint32_t asked;  /* (a) the signal thread will make a pass, and clears it first: KILL-1 */
 	uint32_t passes; /* (o) of the signal thread: since the last new signal */
 	int64_t counted_at; /* (o) of it: the last pass that counts as a try */
@@ -158,8 +161,17 @@ static void add(struct thread *t, int signo)
 		link_to(&killer.listed, t);
 }
 
+static void forget_signals(struct thread *t, int unused, bool unused_too)
+{
+	(void)unused;
+	(void)unused_too;
+	t->killed = 0;
+}
+
 void kill_forget(void)
 {
+	if (killer.kept)
+		threads_each(forget_signals, 0, false);
 	for (struct thread *t = killer.listed; t; t = t->next_killed) {
 		t->at_killed = NULL;
 		t->killed = 0;
@@ -174,16 +186,23 @@ void kill_forget(void)
 /* The action of signo is now the default one, or to ignore it. */
 static void discard(struct thread *t, int signo, bool ignored)
 {
+	if (ignored || !(ld_rlx(&t->mask) & mask_bit(signo)))
+		take(t, signo);
+}
+
+static void discard_all(struct thread *t, int signo, bool ignored)
+{
 	for (; t; t = t->next_killed)
-		if (ignored || !(ld_rlx(&t->mask) & mask_bit(signo)))
-			take(t, signo);
+		discard(t, signo, ignored);
 }
 
 void kill_discard(int signo, bool ignored)
 {
 	threads_lock();
-	discard(killer.listed, signo, ignored);
-	discard(killer.rest, signo, ignored);
+	discard_all(killer.listed, signo, ignored);
+	discard_all(killer.rest, signo, ignored);
+	if (mask_of_writes() & mask_bit(signo) && ld_rlx(&killer.kept))
+		threads_each(discard, signo, ignored);
 	threads_unlock();
 }
 
@@ -499,6 +518,7 @@ bool kill_keep_sig(int signo, const struct g *interrupted)
 
 	if (!t || !(ld_rlx(&t->mask) & mask_bit(signo)))
 		return false;
+	st_rlx(&killer.kept, 1u);
 	or_rlx(&t->killed, mask_bit(signo));
 	return true;
 }

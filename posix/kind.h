@@ -13,11 +13,10 @@
  *   KIND_STREAM         no socket; RWF_NOWAIT may work: pipes, FIFOs, eventfds ...
  *   KIND_FILE           RWF_NOWAIT must not be used: regular files, directories, terminals ...
  *
- * and, for streams only,
- *   HINT_CALM     at the last check of a read that waited, the fd was blocking and had no timeout
- *   HINT_DRAINED  the last read returned less than it asked for
- *
- * and, for all,
+ * and
+ *   HINT_CALM     at the last check of a read that waited, the fd was blocking and had no timeout;
+ *                 the wait was short (IOWAIT-5)
+ *   HINT_DRAINED  the last read returned less than it asked for; not of KIND_SOCKET
  *   HINT_WAITED   a call has found it not ready (IOWAIT-6)
  */
 enum kind { KIND_UNKNOWN, KIND_SOCKET, KIND_STREAM_SOCKET, KIND_STREAM, KIND_FILE };

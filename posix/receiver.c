@@ -332,6 +332,8 @@ static bool route_blocked_sig(int signo, const siginfo_t *info, void *context)
 {
 	if (!is_runtimes_thread_sig())
 		return true;
+	if (mask_of_writes() & mask_bit(signo) && kill_keep_sig(signo, rec.main.gp))
+		return false; /* SIGTAB-9: no OS thread may block it */
 	sigaddset(&((ucontext_t *)context)->uc_sigmask, signo);
 	return siginfo_send_sig(signo, info) != 0;
 }

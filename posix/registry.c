@@ -71,6 +71,14 @@ struct thread *thread_find(pthread_t self)
 	return t;
 }
 
+void threads_each(void (*fn)(struct thread *t, int signo, bool ignored), int signo, bool ignored)
+{
+	for (int i = 0; i < CHAINS; i++)
+		for (struct thread *t = table.chain[i]; t; t = t->next)
+			if (!was_killed(t))
+				fn(t, signo, ignored);
+}
+
 void thread_unused(struct thread *t)
 {
 	kill_unlist(t);

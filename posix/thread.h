@@ -86,6 +86,8 @@ void threads_lock(void);
 void threads_unlock(void);
 /* With the lock held: the thread, or NULL. */
 struct thread *thread_find(pthread_t self);
+/* Call fn for each thread of the run, with the lock held. */
+void threads_each(void (*fn)(struct thread *t, int signo, bool ignored), int signo, bool ignored);
 /* With the lock held. */
 void thread_enter(struct thread *t);
 /* With the lock held: remove t, which is unused then (THREAD-5).  Returns its block, or NULL. */

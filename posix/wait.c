@@ -29,10 +29,11 @@
  *             became ready after the attempt, libc's function returns at once.
  *   IOWAIT-5  Step 2 costs two system calls.  If the last check of the fd found it blocking and
  *             without a timeout, and the wait after it was shorter than UNCHECKED_NS (HINT_CALM),
- *             a read parks without the check, for UNCHECKED_NS at most.  Then it checks, and
- *             attempts again.  So a hint that is stale changes no result: EAGAIN comes that much
- *             later, once, since the hint is dropped.  An fd whose waits are longer is checked in
- *             each wait: a wait that expires costs two parks, two attempts and the check.
+ *             a read parks without the check, for UNCHECKED_NS at most.  Then it attempts again,
+ *             and checks before it waits on.  So a hint that is stale changes no result: EAGAIN
+ *             comes that much later, once, since the hint is dropped.  An fd whose waits are longer
+ *             is checked in each wait: a wait that expires costs two parks, two attempts and the
+ *             check.
  *   IOWAIT-6  Before the first wait for a number since it was closed (no HINT_WAITED), the call
  *             lets other green threads run and attempts again, unless the fd is non-blocking.  If
  *             it was closed meanwhile (gmp__posix_closes), the call is EBADF, as a wait is.  A
@@ -42,7 +43,6 @@
  *   IOWAIT-7  The kernel reports no event to a writer that waits for room in a unix socket if its
  *             side is shut down, so the replaced shutdown wakes the linked entries.  If shutdown
  *             was after the attempt and before step 3, the writer finds it by an empty send.
- *
  *   IOWAIT-8  A call that left out its first attempt (hint_empty) waits for UNCHECKED_NS at most,
  *             and attempts before it returns EAGAIN or EINTR.  So it returns data that was there
  *             when it began, also if poll(2) does not report it (SO_RCVLOWAT).

@@ -26,7 +26,7 @@
  *       c. the P of an M that was woken for it and does not run yet (handoff.h HANDOFF-4); the G
  *          goes behind the Gs in its queue
  *       d. another idle P
- *   7 if there is none, on g0: the G to the global queue, the M to the idle Ms
+ *   7 if there is none, on g0: the G to the global queue, the M to the stopped Ms
  *
  * Invariants
  *  BLOCK-1  From step 3 on this thread only reads timers_next of the P, until a compare-and-swap of
@@ -93,8 +93,8 @@
 
 /*
  * LONG_TICKS: a section is long from about 20 us on, since a hand-off costs its two threads as
- * much. TICKS_MOST: cap of a measured length, so that one outlier does not make a call long.
- * WEIGHT: of the old average, against 1 of a new section. YIELDS: calls of sched_yield at most,
+ * much. TICKS_MOST: cap of a measured length, so that one outlier does not make a known call long.
+ * WEIGHT: a new section is 1 of so many parts of the average. YIELDS: calls of sched_yield at most,
  * and 20 us: beside busy processes one may cost a time slice. TIMED_EVERY: one of so many short
  * sections is timed: two reads of the counter cost more than the rest of a section.
  */

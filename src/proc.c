@@ -256,13 +256,17 @@ int procs_resize(int n, bool *fresh)
 
 /* --- blocking code --- */
 
+static bool is_long(uint32_t status)
+{
+	return (status & (P_STATUS_MASK | P_LONG)) == (P_BLOCKED | P_LONG);
+}
+
 bool p_any_is_long(void)
 {
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
 
 	for (int i = 0; i < n; i++)
-		if ((ld_rlx(&sched.allp[i]->status) & (P_STATUS_MASK | P_LONG)) ==
-		    (P_BLOCKED | P_LONG))
+		if (is_long(ld_rlx(&sched.allp[i]->status)))
 			return true;
 	return false;
 }
@@ -275,7 +279,7 @@ struct p *p_take_blocked_locked(void)
 		struct p *pp = sched.allp[i];
 		uint32_t status = ld_rlx(&pp->status);
 
-		if ((status & (P_STATUS_MASK | P_LONG)) == (P_BLOCKED | P_LONG) &&
+		if (is_long(status) &&
 		    cas_acq(&pp->status, &status, (uint32_t)P_RUNNING)) { /* ORD(p.blocked) */
 			add_rlx(&sched.handoffs, 1);
 			emit(EVENT_HANDOFF, 0, (uint64_t)pp->id, 0, 0);

@@ -3,7 +3,9 @@
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -179,6 +181,105 @@ static void *write_without_sigpipe(void *unused)
 		CHECK_EQ(close(p[1]), 0);
 	}
 	return unused;
+}
+
+static bool is_pending(int signo)
+{
+	sigset_t pending;
+
+	CHECK_EQ(sigpending(&pending), 0);
+	return sigismember(&pending, signo);
+}
+
+/* SIGPIPE is pending for the caller when this returns. */
+static void leave_sigpipe_pending(void)
+{
+	sigset_t set;
+	int p[2];
+
+	set_of(&set, SIGPIPE);
+	CHECK_EQ(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
+	CHECK_EQ(pipe(p), 0);
+	CHECK_EQ(close(p[0]), 0);
+	CHECK_EQ(write(p[1], "x", 1), -1);
+	CHECK_EQ(close(p[1]), 0);
+	CHECK(is_pending(SIGPIPE));
+}
+
+static void *fork_and_ignore(void *unused)
+{
+	sigset_t set;
+	int status;
+
+	leave_sigpipe_pending();
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(is_pending(SIGPIPE));
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	CHECK_EQ(status, 0);
+	CHECK(is_pending(SIGPIPE));
+	CHECK(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
+	CHECK(!is_pending(SIGPIPE));
+	handle(SIGPIPE, count, 0);
+	set_of(&set, SIGPIPE);
+	CHECK_EQ(pthread_sigmask(SIG_UNBLOCK, &set, NULL), 0);
+	CHECK_EQ(ran, 0);
+	return unused;
+}
+
+/* As other pending signals: neither a child has it, nor a handler that is set later. */
+POSIX_TEST(pthread_sigmask_pending_sigpipe_is_discarded_when_ignored)
+{
+	pthread_t t;
+
+	handle(SIGPIPE, count, 0);
+	CHECK_EQ(pthread_create(&t, NULL, fork_and_ignore, NULL), 0);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+	signal(SIGPIPE, SIG_DFL);
+}
+
+static void *write_beyond_the_limit(void *fd)
+{
+	char buf[100];
+	sigset_t set;
+
+	memset(buf, 0, sizeof(buf));
+	CHECK_EQ(write(*(int *)fd, buf, sizeof(buf)), -1);
+	CHECK_EQ(errno, EFBIG);
+	CHECK_EQ(ran, 1);
+	CHECK_EQ(in_main, 0);
+	set_of(&set, SIGXFSZ);
+	CHECK_EQ(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
+	CHECK_EQ(write(*(int *)fd, buf, sizeof(buf)), -1);
+	CHECK_EQ(ran, 1);
+	CHECK_EQ(sigwaitinfo(&set, NULL), SIGXFSZ);
+	CHECK(!is_pending(SIGXFSZ));
+	return NULL;
+}
+
+/* SIGXFSZ is the writer's, too. */
+POSIX_TEST(write_runs_the_handler_of_sigxfsz_on_the_writer)
+{
+	enum { MOST = 1 << 20 };
+	char path[] = "/tmp/gmp-xfsz-XXXXXX";
+	struct rlimit before, limit;
+	int fd = mkstemp(path);
+	pthread_t t;
+
+	CHECK(fd >= 0);
+	CHECK_EQ(unlink(path), 0);
+	CHECK_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+	limit = before;
+	limit.rlim_cur = MOST;
+	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	CHECK_EQ(lseek(fd, MOST, SEEK_SET), MOST);
+	handle(SIGXFSZ, count, 0);
+	CHECK_EQ(pthread_create(&t, NULL, write_beyond_the_limit, &fd), 0);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+	signal(SIGXFSZ, SIG_DFL);
+	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+	close(fd);
 }
 
 POSIX_TEST(pthread_sigmask_keeps_sigpipe_pending)

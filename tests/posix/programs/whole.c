@@ -52,6 +52,30 @@ static void threads(void)
 	printf("sum %d\n", sum);
 }
 
+static void *do_nothing(void *unused)
+{
+	return unused;
+}
+
+/* The child makes a thread first: under gmp-run it then has a runtime. */
+static void show_pending_of_child(void)
+{
+	sigset_t pending;
+	pthread_t t;
+	int status;
+	pid_t child = fork();
+
+	if (child == 0) {
+		if (pthread_create(&t, NULL, do_nothing, NULL) || pthread_join(t, NULL))
+			_exit(2);
+		sigpending(&pending);
+		_exit(sigismember(&pending, SIGPIPE));
+	}
+	if (waitpid(child, &status, 0) != child)
+		fail("waitpid");
+	printf("pending in the child: %d\n", status);
+}
+
 /* As libraries do it that must not end the program. */
 static void *write_without_sigpipe(void *unused)
 {
@@ -64,6 +88,7 @@ static void *write_without_sigpipe(void *unused)
 	pthread_sigmask(SIG_BLOCK, &set, &old);
 	if (pipe(p) || close(p[0]) || write(p[1], "x", 1) != -1)
 		fail("write");
+	show_pending_of_child();
 	int signo = sigtimedwait(&set, NULL, &at_once);
 
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
