@@ -497,7 +497,7 @@ POSIX_TEST(kill_bad_signal_is_einval)
 
 /* --- other threads --- */
 
-enum { KILLS = 20000, READERS = 4 };
+enum { KILLS = 10000, READERS = 4 };
 
 static int fifo[2]; /* which is read as blocking code */
 
