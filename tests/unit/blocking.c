@@ -74,22 +74,6 @@ static void answer_after_sleep(void *arg)
 	answer();
 }
 
-static void enter_with_timer(void *arg)
-{
-	gmp_g *g;
-
-	(void)arg;
-	CHECK_EQ(pipe(answers), 0);
-	for (int i = 0; i < 20; i++) {
-		st_seq(&answered, 0);
-		CHECK_EQ(gmp_spawn(&g, answer_after_sleep, NULL, NULL), 0);
-		while (timers_earliest() == NEVER && !ld_seq(&answered))
-			gmp_yield();
-		section(-1);
-		CHECK_EQ(gmp_join(g), 0);
-	}
-}
-
 /* Enters blocking code until the M in the poller sleeps for the timer, which may fire before. */
 static void section_until_poller_sleeps_for_timer(void)
 {
@@ -100,19 +84,19 @@ static void section_until_poller_sleeps_for_timer(void)
 	gmp_block_leave();
 }
 
-/* The second section begins while the M in the poller already sleeps until the timer. */
-static void enter_with_timer_of_poller(void *arg)
+/* sleeps: the last section begins while the M in the poller already sleeps until the timer. */
+static void enter_with_timer(void *sleeps)
 {
 	gmp_g *g;
 
-	(void)arg;
 	CHECK_EQ(pipe(answers), 0);
 	for (int i = 0; i < 20; i++) {
 		st_seq(&answered, 0);
 		CHECK_EQ(gmp_spawn(&g, answer_after_sleep, NULL, NULL), 0);
 		while (timers_earliest() == NEVER && !ld_seq(&answered))
 			gmp_yield();
-		section_until_poller_sleeps_for_timer();
+		if (sleeps)
+			section_until_poller_sleeps_for_timer();
 		section(-1);
 		CHECK_EQ(gmp_join(g), 0);
 	}
@@ -120,7 +104,7 @@ static void enter_with_timer_of_poller(void *arg)
 
 TEST_PROCS(blocking_long_section_timer_of_poller_fires)
 {
-	run_procs(procs, enter_with_timer_of_poller, NULL);
+	run_procs(procs, enter_with_timer, &answered);
 }
 
 TEST_PROCS(blocking_long_section_timer_of_other_g_fires)
