@@ -134,8 +134,8 @@ static void sample_uninstall(void)
 
 /* --- timers --- */
 
-/* The first sample is after a random part of the period: a thread that uses less is sampled with a
- * probability in proportion to its time. */
+/* The first sample is after a random part of the period: if it were after a whole one, no thread
+ * that uses less would be sampled. */
 static int timer_of_m_locked(struct m *m)
 {
 	uint64_t draw = (cpu_ticks() + (uint64_t)m->sampled.tid) * 0x9e3779b97f4a7c15u >> 32;

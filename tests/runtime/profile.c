@@ -140,7 +140,15 @@ TEST(profile_cpu_by_external_thread_shows_computing_g)
 	run_procs(2, profile_by_external, NULL);
 }
 
-/* Switches, allocations and OS threads that begin and end: the handler interrupts all of them. */
+/*
+ * Switches, allocations and OS threads that begin and end: the handler interrupts all of them.
+ *
+ * The kernel compares the CPU time of a thread with its timer at ticks only, so threads that run
+ * for less than a tick may get no sample. The green thread that computes gets one if it uses enough
+ * CPU time, which a loaded machine may not give it.
+ */
+enum { SAMPLED_TIME = 100 * MS };
+
 static void churn_end(UNUSED void *arg)
 {
 	free(malloc(100));
@@ -164,17 +172,19 @@ static void churn_entry(UNUSED void *arg)
 static void profile_churn(UNUSED void *arg)
 {
 	struct read_profile *p;
-	gmp_g *g[8];
+	gmp_g *g[8], *burner = spawn_named("burner", compute_entry);
 
 	atomic_store(&profiled, 0);
 	for (int i = 0; i < 8; i++)
 		g[i] = spawn(churn_entry, NULL);
 	p = profile("cpu", 1);
 	atomic_store(&profiled, 1);
-	CHECK(sum_of(p, 0, NULL, NULL, NULL) > 0);
-	profile_free(p);
 	for (int i = 0; i < 8; i++)
 		join(g[i]);
+	join(burner);
+	if (burned > SAMPLED_TIME)
+		CHECK(sum_of(p, 0, NULL, NULL, NULL) > 0);
+	profile_free(p);
 }
 
 TEST_PROCS(profile_cpu_of_switching_gs_ends)
