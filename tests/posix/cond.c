@@ -212,7 +212,8 @@ TEST(cond_wait_in_a_child_of_a_fork_works)
 struct hand_over {
 	pthread_mutex_t m;
 	pthread_cond_t c;
-	long rounds;
+	long rounds; /* under m once the threads run */
+	int64_t end; /* gmp_now; on a loaded machine a round takes many time slices */
 	int round;
 	bool flag;
 };
@@ -224,6 +225,8 @@ static void await_flags(void *arg)
 
 	for (int i = 0; i < h->rounds; i++) {
 		CHECK_EQ(pthread_mutex_lock(&h->m), 0);
+		if (gmp_now() > h->end)
+			h->rounds = i + 1;
 		thread_count(&h->round);
 		for (int k = 0; k < 3; k++) {
 			thread_pass();
@@ -254,7 +257,8 @@ static void hand_over_between_kinds(void)
 	for (int kinds = 0; kinds < 4; kinds++) {
 		struct hand_over h = { .m = PTHREAD_MUTEX_INITIALIZER,
 				       .c = PTHREAD_COND_INITIALIZER,
-				       .rounds = check_scaled(500) };
+				       .rounds = check_scaled(500),
+				       .end = gmp_deadline(2 * GMP_S) };
 		struct thread waiter, signaller;
 
 		(kinds & 1 ? thread_outside : thread_start)(&waiter, await_flags, &h);

@@ -388,7 +388,7 @@ static void reuse_before_fallback(void *arg)
 	st_seq(&change_to, -EAGAIN);
 	st_seq(&change, 1);
 	st_seq(&hold_completions, 0);
-	while (netpoll_used(pd)) /* the writer cannot run: this G keeps the only P */
+	while (netpoll_used(pd)) /* the writer cannot run: nothing preempts this G on the only P */
 		sched_poll_now();
 	CHECK_EQ(netpoll_shut(pd, &(struct glist){ 0 }), 0); /* as gmp_close, which may switch */
 	netpoll_forget(pd);
@@ -405,7 +405,7 @@ static void reuse_before_fallback(void *arg)
 TEST(uring_fallback_after_reuse_of_number_is_cancelled)
 {
 	need_ring();
-	run_procs(1, reuse_before_fallback, NULL);
+	run_cooperative(1, reuse_before_fallback, NULL);
 }
 
 static void use_blocking_calls(void *arg)
