@@ -136,6 +136,11 @@ int netpoll_ask(struct polldesc *pd);
  * (poll(2)'s), instead of what the record has of a former file, whose waiters are appended to out.
  * Returns 0 or the error of the system. */
 int netpoll_arm(struct polldesc *pd, short events, struct glist *out);
+/* The same for reads of the socket with that id, as a lasting registration. */
+int netpoll_arm_lasting(struct polldesc *pd, uint64_t socket, struct glist *out);
+/* Under pd->lock: an event of a lasting registration has found no entry.  If there are many, the
+ * registration becomes one-shot, and is not armed. */
+void netpoll_unwanted(struct polldesc *pd);
 /* A number that gmp does not know is about to be closed: fire its entries as closed, and remove the
  * registration for polls.  So it does not outlive the number if the file has others, and the next
  * netpoll_arm need not find out that it is gone: the poller cannot tell that from the loss of its

@@ -174,6 +174,11 @@ static int ep_once(int fd, uint64_t key, short events, bool add)
 		      (uint16_t)events | (uint32_t)EPOLLONESHOT);
 }
 
+static int ep_lasting(int fd, uint64_t key, bool add)
+{
+	return ep_ctl(add ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, key, EPOLLIN | (uint32_t)EPOLLET);
+}
+
 static int ep_del(int fd)
 {
 	return ep_ctl(EPOLL_CTL_DEL, fd, 0, 0);
@@ -284,6 +289,7 @@ const struct poller gmp__poller = {
 	.add = ep_add,
 	.rekey = ep_rekey,
 	.once = ep_once,
+	.lasting = ep_lasting,
 	.del = ep_del,
 	.wait = ep_wait,
 	.rest = ep_rest,

@@ -8,6 +8,7 @@
  *   call    changes (each with EV_RECEIPT: kevent answers per change and takes no event)
  *   add     EVFILT_READ and EVFILT_WRITE: EV_ADD, EV_CLEAR           key in udata
  *   once    the same with EV_DISPATCH: one report, then disabled, still registered
+ *   lasting EVFILT_READ with EV_CLEAR; EVFILT_WRITE with EV_DISPATCH, disabled
  *   rekey   EV_DELETE of both, then as add: reports what is ready
  *   del     EV_DELETE of both
  *   wake    EVFILT_USER: NOTE_TRIGGER; the report resets it (EV_CLEAR)
@@ -382,13 +383,30 @@ static int attach_once(int fd, uint64_t key, short events)
 	return attach(fd, key, c);
 }
 
-static int kq_once(int fd, uint64_t key, short events, bool add)
+/* Prepare to attach knotes of another kind than the fd has (KQ-4). */
+static int detach(int fd, bool add)
 {
 	int err = add ? refuse_files(fd) : kq_del(fd);
 
-	if (!err && add)
-		err = probe(fd);
+	return !err && add ? probe(fd) : err;
+}
+
+static int kq_once(int fd, uint64_t key, short events, bool add)
+{
+	int err = detach(fd, add);
+
 	return err ? err : attach_once(fd, key, events);
+}
+
+static int kq_lasting(int fd, uint64_t key, bool add)
+{
+	int err = detach(fd, add);
+	struct kevent c[] = {
+		change((uintptr_t)fd, EVFILT_READ, EV_ADD | EV_CLEAR, 0, key),
+		once_change(fd, EVFILT_WRITE, key, false, false),
+	};
+
+	return err ? err : attach(fd, key, c);
 }
 
 /* --- waiting --- */
@@ -518,6 +536,7 @@ const struct poller gmp__poller = {
 	.add = kq_add,
 	.rekey = kq_rekey,
 	.once = kq_once,
+	.lasting = kq_lasting,
 	.del = kq_del,
 	.wait = kq_wait,
 	.rest = kq_rest,

@@ -19,6 +19,13 @@ bool os_mark(int fd)
 	return marked;
 }
 
+/* There are no ids. */
+uint64_t os_socket_id(int fd)
+{
+	(void)fd;
+	return 0;
+}
+
 /* The kernel copies from the address, and refuses (EFAULT) what is not mapped.  A page at a time: a
  * larger write would map the pages instead of copying them. */
 bool os_peek(uintptr_t at, void *buf, size_t n)

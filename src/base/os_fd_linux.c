@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "base/libc.h"
@@ -17,6 +18,14 @@ bool os_mark(int fd)
 	if (signo == 0)
 		fcntl(fd, F_SETSIG, SIGIO); /* what 0 stands for */
 	return signo > 0;
+}
+
+uint64_t os_socket_id(int fd)
+{
+	uint64_t cookie = 0;
+	socklen_t size = sizeof(cookie);
+
+	return getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &size) == 0 ? cookie : 0;
 }
 
 int os_pipe_write(int fd, const void *buf, size_t n)

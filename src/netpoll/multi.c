@@ -4,7 +4,9 @@
  *
  * An fd that gmp knows has its registration, edge-triggered for both directions.  Any other gets
  * one for polls (pd->polled): one-shot, for the events that the linked entries ask for.  It stays
- * in epoll until the fd is closed, and costs nothing while no call is armed.
+ * in epoll until the fd is closed, and costs nothing while no call is armed.  Arming is a system
+ * call for each wait.  So a read of a stream socket (multi_link_read) makes it a lasting one,
+ * edge-triggered for reads; a gmp_poll of the fd makes it one-shot again.
  *
  *   the call (io/poll.c)                             an event, an adoption, a close
  *    1 multi_look: seen = events of the sides         1 lock pd
@@ -19,7 +21,16 @@
  *    5 park; the commit step unlocks multi
  *    6 unlink all entries; from 1
  *
- * Verified by model/multi.pml.
+ *   a read of a stream socket (posix/wait.c)         an event of a lasting registration
+ *    1 seen = events of the read side                 1 lock pd
+ *    2 attempt: EAGAIN                                2 events + 1
+ *    3 lock pd; lasting, for this socket?             3 fire all entries; none, for the n-th time
+ *       events != seen: unlock pd, from 1                in a row: make it one-shot, not armed
+ *       no: make it lasting, which reports            4 unlock pd; make the claimed runnable
+ *         what is ready
+ *    4 link; unlock pd; wait; unlink; from 1
+ *
+ * Verified by model/multi.pml and lasting.pml.
  *
  * Invariants
  *   MULTI-1  No lost wakeup.  Of a known fd, an event after 1 changes the count, so that 3 sees it,
@@ -31,18 +42,28 @@
  *   MULTI-4  An entry takes no token (NETPOLL-3) and is in no queue of a side: the order of readers
  *            and writers is theirs alone.  All entries are fired, as readiness is not used up by a
  *            poll.
- *   MULTI-5  pd->polled is set if and only if the registration that pd->seq names is one-shot.
- *            Then no side's waiter may park on it: netpoll_renew makes it an edge-triggered one
- *            first.
+ *   MULTI-5  pd->polled is POLLED_NOT unless the registration that pd->seq names is for polls.
+ *            No side's waiter may park on such a one: netpoll_renew makes it an edge-triggered one
+ *            for both directions first.
  *   MULTI-6  e->all includes the events of e and of all entries behind it that are not fired.  So
  *            arming takes the same time for any number of entries.  It may include events of
  *            entries that were unlinked.  These cost one event that nothing waits for: an event of
  *            a one-shot registration fires all entries, and clears `all` of each.
  *
+ *   MULTI-7  While pd->polled is POLLED_LASTING, the linked entries that are not fired ask for
+ *            POLLIN alone.  The registration is of the socket with the id pd->socket, which no
+ *            other has.  So a caller that finds the same id under the number has the
+ *            registered socket; a caller that does not compare it waits for a short time.
+ *   MULTI-8  side[SIDE_READ].drained is the count that a reader read before an attempt which left
+ *            nothing.  While it is equal to the count, the socket is empty or an event is pending:
+ *            a reader may link without an attempt.
+ *
  * Rejected: an epoll instance per call (n registrations to make and to take away each time, 1 us
  * each); a thread in poll(2) as blocking code (one per call, which cannot be cancelled);
- * edge-triggered registrations for polled fds (events for an fd without a waiter, while its library
- * works by itself).
+ * lasting registrations for gmp_poll (events for an fd without a waiter, while its library works by
+ * itself); one flag for "an event came" in place of the counts, which a waiter clears before its
+ * attempt (a second waiter that has attempted before the event then parks beside data that the
+ * first leaves).
  */
 #include "netpoll/multi.h"
 
@@ -169,6 +190,47 @@ int multi_link_unknown(struct multi_entry *e, int fd, struct glist *out)
 		result = netpoll_arm(pd, all_events(pd, e), out);
 	if (likely(!result))
 		link_locked(e, pd);
+	unlock(&pd->lock, LR_POLLDESC);
+	return result;
+}
+
+/* Make the registration; entries that ask for more than POLLIN need a one-shot one (MULTI-7). */
+static int begin_read(struct multi_entry *e, struct polldesc *pd, uint64_t socket,
+		      struct glist *out)
+{
+	short all = all_events(pd, e);
+
+	return all == POLLIN ? netpoll_arm_lasting(pd, socket, out) : netpoll_arm(pd, all, out);
+}
+
+static int link_read_in_record(struct multi_entry *e, struct polldesc *pd,
+			       const struct multi_read *r, struct glist *out)
+{
+	int err = 0;
+
+	if (unlikely(ld_rlx(&pd->use) & PD_OPEN))
+		return MULTI_AGAIN;
+	if (likely(pd->polled == POLLED_LASTING && (!r->socket || r->socket == pd->socket))) {
+		if (unlikely(r->seen != multi_seen(pd->fd)))
+			return MULTI_CHANGED;
+		pd->unwanted = 0;
+	} else {
+		err = r->begin ? begin_read(e, pd, r->socket, out) : MULTI_ABSENT;
+	}
+	if (likely(!err))
+		link_locked(e, pd);
+	return err;
+}
+
+int multi_link_read(struct multi_entry *e, int fd, const struct multi_read *r, struct glist *out)
+{
+	struct polldesc *pd = netpoll_record(fd);
+
+	if (unlikely(!pd))
+		return -ENOMEM;
+	lock(&pd->lock, LR_POLLDESC);
+	int result = link_read_in_record(e, pd, r, out);
+
 	unlock(&pd->lock, LR_POLLDESC);
 	return result;
 }

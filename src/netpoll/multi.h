@@ -8,7 +8,7 @@
 /* Step 1: note the events of fd, before the poll(2). */
 void multi_look(struct multi_entry *e, int fd);
 
-enum { MULTI_LINKED = 0, MULTI_AGAIN = 1 };
+enum { MULTI_LINKED = 0, MULTI_AGAIN = 1, MULTI_CHANGED = 2, MULTI_ABSENT = 3 };
 
 /*
  * Link the entry with its record, so that each change of readiness from here on fires it.  Waiters
@@ -21,6 +21,53 @@ int multi_link(struct multi_entry *e, int fd, struct glist *out);
 /* The same without multi_look, for a file that gmp does not know: arming reports what is ready.
  * MULTI_AGAIN also if gmp knows the file. */
 int multi_link_unknown(struct multi_entry *e, int fd, struct glist *out);
+
+/*
+ * A read of a stream socket that gmp does not know, which waits by a lasting registration.
+ *
+ * seen    multi_seen before the attempt; 0: not read
+ * socket  os_socket_id, compared with that of the registration; 0: not compared
+ * begin   make the registration if it is absent; the caller knows that the file is such a socket
+ */
+struct multi_read {
+	uint64_t seen, socket;
+	bool begin;
+};
+
+/*
+ * Link the entry, which asks for POLLIN.
+ * Returns MULTI_LINKED; or, not linked: MULTI_AGAIN: gmp knows the file; MULTI_CHANGED: an event
+ * came since r->seen: attempt again; MULTI_ABSENT: there is no lasting registration of that socket;
+ * an error as multi_link does.
+ */
+int multi_link_read(struct multi_entry *e, int fd, const struct multi_read *r, struct glist *out);
+
+/* The events of fd's read side, to be read before an attempt; never 0 if there is a record. */
+static inline uint64_t multi_seen(int fd)
+{
+	struct polldesc *pd = netpoll_find(fd);
+
+	return pd ? (uint64_t)1 << 32 | ld_acq(&pd->side[SIDE_READ].events) /* ORD(pd.events) */
+		  : 0;
+}
+
+/* Note that a read was short, whose attempt came after seen. */
+static inline void multi_set_drained(int fd, uint64_t seen)
+{
+	struct polldesc *pd = netpoll_find(fd);
+
+	if (pd && seen)
+		st_rlx(&pd->side[SIDE_READ].drained, (uint32_t)seen);
+}
+
+/* Was there no event since a short read?  seen: multi_seen, not 0. */
+static inline bool multi_is_drained(int fd, uint64_t seen)
+{
+	struct polldesc *pd = netpoll_find(fd);
+
+	return pd && ld_rlx(&pd->side[SIDE_READ].drained) == (uint32_t)seen;
+}
+
 /* Unlink the entry from its record, if it is linked. */
 void multi_unlink(struct multi_entry *e);
 

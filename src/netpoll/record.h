@@ -49,6 +49,14 @@ enum { PD_PLAIN = 1, PD_SHORT = 2 };
  */
 enum pd_end { PD_GOES_ON = 0, PD_ENDS = 1, PD_ENDS_WITH_EINVAL = 2 };
 
+/*
+ * polldesc.polled: the registration of a file that gmp does not know (MULTI-5).
+ *   POLLED_NOT      there is none: gmp knows the file, or nothing has waited for it
+ *   POLLED_ONCE     one-shot: armed by each wait
+ *   POLLED_LASTING  edge-triggered, for reads of a stream socket
+ */
+enum pd_polled { POLLED_NOT = 0, POLLED_ONCE = 1, POLLED_LASTING = 2 };
+
 /* The thread that has adopted an fd: a G, by its g struct and generation, or an external thread, by
  * its kernel thread id. */
 struct adopter {
@@ -90,12 +98,14 @@ struct polldesc {
 	bool blocking;   /* constant while open: it was blocking when it was adopted */
 	uint8_t ended;   /* (a) written under lock: enum pd_end */
 	bool multi;      /* (a) written under lock: entries is not NULL */
-	bool polled; /* under lock: the registration is one-shot, for gmp_poll (netpoll/multi.c) */
+	uint8_t polled;  /* under lock: enum pd_polled */
 	struct multi_entry *entries; /* under lock, (a) for a prefetch: calls of gmp_poll */
 	struct pollside side[2];
+	uint64_t socket; /* under lock: the id of the socket (os_socket_id) if POLLED_LASTING */
 	gmp_mutex write_all_lock; /* held by a write_all: two do not interleave */
 	struct timer timer[2];
-	int64_t armed[2]; /* under lock: the time of the armed timer; NEVER: not armed */
+	int64_t armed[2];  /* under lock: the time of the armed timer; NEVER: not armed */
+	uint32_t unwanted; /* under lock: events of a lasting registration without an entry */
 	/* under lock: must be set if the kernel may still have a registration of a former file of
 	 * the number, which a plain close() left because a dup is open; may be set without one */
 	bool orphaned;

@@ -17,6 +17,10 @@
 #include "netpoll/fire.h"
 #include "netpoll/owner.h"
 
+/* UNWANTED_MOST: events without a wait, of which each costs a report, before a lasting registration
+ * becomes one-shot, and the next read makes it lasting again: two system calls.  Not measured. */
+enum { UNWANTED_MOST = 8 };
+
 static uint32_t open_records; /* (a) */
 
 void registrations_reset(void)
@@ -97,7 +101,7 @@ static void begin_file(struct polldesc *pd, uint32_t seq, uint64_t file, bool wa
 	st_rlx(&pd->file, file);
 	st_rlx(&pd->to_disk, (uint8_t)0);
 	pd->blocking = was_blocking;
-	pd->polled = false;
+	pd->polled = POLLED_NOT;
 	st_rlx(&pd->ended, (uint8_t)PD_GOES_ON);
 	st_rlx(&pd->hup, !gmp__poller.reports_urgent);
 	for (int i = 0; i < 2; i++) {
@@ -138,7 +142,7 @@ int netpoll_open(int fd, unsigned how, struct glist *out)
 
 	if (changed < 0) { /* a call on it would block the M */
 		gmp__poller.del(fd);
-		pd->polled = false;
+		pd->polled = POLLED_NOT;
 		multi_fire(pd, 0, out);
 		err = changed;
 	}
@@ -167,7 +171,7 @@ static void unregister(struct polldesc *pd, uint32_t seq)
 {
 	gmp__poller.del(pd->fd);
 	pd->orphaned = true; /* another thread may have closed the number meanwhile */
-	pd->polled = false;
+	pd->polled = POLLED_NOT;
 	st_rlx(&pd->seq, seq);
 }
 
@@ -206,25 +210,54 @@ int netpoll_ask(struct polldesc *pd)
 	return register_file(pd, pd->seq + 1); /* NETPOLL-9 */
 }
 
-int netpoll_arm(struct polldesc *pd, short events, struct glist *out)
+/* A registration for polls: one-shot for these events; lasting: for reads. */
+static int attach_polled(struct polldesc *pd, uint32_t seq, short events, bool lasting, bool add)
+{
+	return lasting ? gmp__poller.lasting(pd->fd, key_of(pd, seq), add)
+		       : gmp__poller.once(pd->fd, key_of(pd, seq), events, add);
+}
+
+static int arm(struct polldesc *pd, short events, bool lasting, struct glist *out)
 {
 	uint32_t seq = pd->seq + 1; /* NETPOLL-9 */
 	int err = -ENOENT;
 
 	if (pd->polled)
-		err = gmp__poller.once(pd->fd, key_of(pd, pd->seq), events, false);
-	if (err != -ENOENT)
-		return err;
-	err = gmp__poller.once(pd->fd, key_of(pd, seq), events, true);
-	if (err == -EEXIST) /* made by netpoll_ask; or an orphan that dup2() has restored */
-		err = gmp__poller.once(pd->fd, key_of(pd, seq), events, false);
-	if (err)
-		return err;
-	if (pd->polled || (ld_rlx(&pd->use) & PD_OPEN))
-		drop_file(pd, out);
-	begin_file(pd, seq, 0, false);
-	pd->polled = true;
-	return 0;
+		err = attach_polled(pd, pd->seq, events, lasting, false);
+	if (err == -ENOENT) {
+		err = attach_polled(pd, seq, events, lasting, true);
+		if (err == -EEXIST) /* made by netpoll_ask; or an orphan that dup2() has restored */
+			err = attach_polled(pd, seq, events, lasting, false);
+		if (err)
+			return err;
+		if (pd->polled || (ld_rlx(&pd->use) & PD_OPEN))
+			drop_file(pd, out);
+		begin_file(pd, seq, 0, false);
+	}
+	if (!err)
+		pd->polled = lasting ? POLLED_LASTING : POLLED_ONCE;
+	return err;
+}
+
+int netpoll_arm(struct polldesc *pd, short events, struct glist *out)
+{
+	return arm(pd, events, false, out);
+}
+
+int netpoll_arm_lasting(struct polldesc *pd, uint64_t socket, struct glist *out)
+{
+	pd->socket = socket;
+	pd->unwanted = 0;
+	return arm(pd, 0, true, out);
+}
+
+void netpoll_unwanted(struct polldesc *pd)
+{
+	if (++pd->unwanted < UNWANTED_MOST)
+		return;
+	pd->unwanted = 0;
+	if (gmp__poller.once(pd->fd, key_of(pd, pd->seq), 0, false) == 0)
+		pd->polled = POLLED_ONCE;
 }
 
 void netpoll_close_polled(struct polldesc *pd, struct glist *out)
@@ -234,7 +267,7 @@ void netpoll_close_polled(struct polldesc *pd, struct glist *out)
 	if (pd->polled) {
 		if (gmp__poller.del(pd->fd))
 			pd->orphaned = true;
-		pd->polled = false;
+		pd->polled = POLLED_NOT;
 	}
 	unlock(&pd->lock, LR_POLLDESC);
 }
@@ -242,6 +275,9 @@ void netpoll_close_polled(struct polldesc *pd, struct glist *out)
 bool netpoll_is_registered(struct polldesc *pd)
 {
 	uint32_t seq = pd->seq + 1; /* NETPOLL-9 */
+
+	if (likely(pd->polled == POLLED_LASTING && os_socket_id(pd->fd) == pd->socket))
+		return true;
 	int err = pd->polled ? gmp__poller.add(pd->fd, key_of(pd, seq)) : register_file(pd, seq);
 
 	if (likely(err))
@@ -280,7 +316,7 @@ int netpoll_shut(struct polldesc *pd, struct glist *out)
 		if (pd->gone)
 			pd->blocking = false;
 		owner_closes(pd);
-		pd->polled = false;
+		pd->polled = POLLED_NOT;
 	}
 	unlock(&pd->lock, LR_POLLDESC);
 	return err;

@@ -2,7 +2,8 @@
 /*
  * Tests that gmp_poll loses no event between its query to the kernel and its wait, before and after
  * it is linked with the record (MULTI-1, MULTI-2), that a replaced close ends a registration for
- * polls (MULTI-5), and for which events entries arm a polled fd (MULTI-6).
+ * polls (MULTI-5), for which events entries arm a polled fd (MULTI-6), and when the registration of
+ * a read lasts (MULTI-7).
  *
  * floors 0..6, wrap: poll ready_list
  */
@@ -300,4 +301,174 @@ static void fire_and_link(void *arg)
 TEST(multi_event_clears_the_events_of_fired_entries)
 {
 	run_procs(1, fire_and_link, NULL);
+}
+
+/* --- MULTI-7 --- */
+
+static int link_read(struct calls *c, int i, uint64_t seen, uint64_t socket, bool begin)
+{
+	struct multi_read r = { seen, socket, begin };
+	struct glist out = { 0 };
+
+	c->e[i].events = POLLIN;
+	c->multi[i].fired = false;
+	int result = multi_link_read(&c->e[i], c->s[0], &r, &out);
+
+	c->pd = netpoll_find(c->s[0]);
+	return result;
+}
+
+/* An event that the poller reports. */
+static void send_byte(struct calls *c)
+{
+	uint32_t before = c->pd->side[SIDE_READ].events;
+
+	CHECK_EQ(write(c->s[1], "x", 1), 1);
+	while (c->pd->side[SIDE_READ].events == before)
+		sched_poll_now();
+}
+
+static void begin_read_calls(struct calls *c)
+{
+	begin_calls(c);
+	CHECK_EQ(link_read(c, 0, 0, os_socket_id(c->s[0]), true), MULTI_LINKED);
+	CHECK_EQ(c->pd->polled, POLLED_LASTING);
+	multi_unlink(&c->e[0]);
+}
+
+static void link_reads(void *arg)
+{
+	struct calls c;
+	uint64_t id, seen;
+
+	(void)arg;
+	begin_calls(&c);
+	id = os_socket_id(c.s[0]);
+	CHECK(id && id != os_socket_id(c.s[1]));
+	CHECK_EQ(link_read(&c, 0, 0, id, false), MULTI_ABSENT);
+	CHECK_EQ(link_read(&c, 0, 0, id, true), MULTI_LINKED);
+	seen = multi_seen(c.s[0]);
+	CHECK_EQ(link_read(&c, 1, seen, 0, false), MULTI_LINKED); /* not compared */
+	CHECK_EQ(link_read(&c, 2, seen, id, false), MULTI_LINKED);
+	CHECK_EQ(link_read(&c, 3, seen, id + 1, false), MULTI_ABSENT);
+	CHECK_EQ(link_read(&c, 3, 0, id, false), MULTI_CHANGED);
+	send_byte(&c);
+	CHECK(c.multi[0].fired && c.multi[1].fired && c.multi[2].fired);
+	CHECK_EQ(link_read(&c, 3, seen, id, false), MULTI_CHANGED);
+	CHECK_EQ(link_read(&c, 3, multi_seen(c.s[0]), id, false), MULTI_LINKED);
+	send_byte(&c);
+	CHECK(c.multi[3].fired);
+	CHECK_EQ(c.pd->polled, POLLED_LASTING);
+	end_calls(&c);
+}
+
+TEST(multi_link_read_compares_events_and_socket)
+{
+	run_procs(1, link_reads, NULL);
+}
+
+/* A poll of the fd arms the registration for both: its event ends both waits. */
+static void poll_beside_read(void *arg)
+{
+	struct calls c;
+	uint64_t id;
+
+	(void)arg;
+	begin_read_calls(&c);
+	id = os_socket_id(c.s[0]);
+	CHECK_EQ(link_read(&c, 0, multi_seen(c.s[0]), id, false), MULTI_LINKED);
+	link_call(&c, 1, POLLOUT);
+	CHECK_EQ(c.pd->polled, POLLED_ONCE);
+	CHECK_EQ(link_read(&c, 2, multi_seen(c.s[0]), id, false), MULTI_ABSENT);
+	CHECK_EQ(link_read(&c, 2, multi_seen(c.s[0]), id, true), MULTI_LINKED);
+	CHECK_EQ(c.pd->polled, POLLED_ONCE); /* POLLOUT needs it */
+	drain(c.s[1]);
+	await_fired(&c, 1);
+	CHECK(c.multi[0].fired && c.multi[2].fired);
+	end_calls(&c);
+}
+
+TEST(multi_poll_beside_read_makes_the_registration_one_shot)
+{
+	run_procs(1, poll_beside_read, NULL);
+}
+
+/* Events without an entry: after some the poller reports no more, and the link of the next read
+ * reports at once what is there. */
+static void events_without_read(void *arg)
+{
+	struct calls c;
+	int events = 0;
+
+	(void)arg;
+	begin_read_calls(&c);
+	while (c.pd->polled == POLLED_LASTING) {
+		send_byte(&c);
+		CHECK(++events < 100);
+	}
+	CHECK(events > 1);
+	CHECK_EQ(c.pd->polled, POLLED_ONCE);
+	uint32_t before = c.pd->side[SIDE_READ].events;
+
+	CHECK_EQ(write(c.s[1], "x", 1), 1);
+	sched_poll_now();
+	CHECK_EQ(c.pd->side[SIDE_READ].events, before);
+	CHECK_EQ(link_read(&c, 0, multi_seen(c.s[0]), os_socket_id(c.s[0]), true), MULTI_LINKED);
+	await_fired(&c, 0);
+	CHECK_EQ(c.pd->polled, POLLED_LASTING);
+	end_calls(&c);
+}
+
+TEST(multi_events_without_read_end_the_lasting_registration)
+{
+	run_procs(1, events_without_read, NULL);
+}
+
+/* A read in between: the events are wanted. */
+static void events_with_reads(void *arg)
+{
+	struct calls c;
+
+	(void)arg;
+	begin_read_calls(&c);
+	for (int i = 0; i < 100; i++) {
+		send_byte(&c);
+		CHECK_EQ(link_read(&c, 0, multi_seen(c.s[0]), 0, false), MULTI_LINKED);
+		multi_unlink(&c.e[0]);
+	}
+	CHECK_EQ(c.pd->polled, POLLED_LASTING);
+	end_calls(&c);
+}
+
+TEST(multi_events_between_reads_keep_the_lasting_registration)
+{
+	run_procs(1, events_with_reads, NULL);
+}
+
+/* sysmon's check finds the number's file by its id. */
+static void other_socket(void *arg)
+{
+	struct glist out = { 0 };
+	struct calls c;
+	int other[2];
+
+	(void)arg;
+	begin_read_calls(&c);
+	CHECK_EQ(link_read(&c, 0, multi_seen(c.s[0]), 0, false), MULTI_LINKED);
+	netpoll_check(0, UINT32_MAX, 0, &out);
+	CHECK(!c.multi[0].fired);
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, other), 0);
+	CHECK_EQ(dup2(other[0], c.s[0]), c.s[0]);
+	netpoll_check(0, UINT32_MAX, 0, &out);
+	CHECK(c.multi[0].fired);
+	CHECK_EQ(c.pd->polled, POLLED_NOT);
+	CHECK(!out.head);
+	end_calls(&c);
+	CHECK_EQ(close(other[0]), 0);
+	CHECK_EQ(close(other[1]), 0);
+}
+
+TEST(multi_check_finds_another_socket_under_the_number)
+{
+	run_procs(1, other_socket, NULL);
 }
