@@ -8,7 +8,7 @@
 /*
  * The kind
  *   KIND_UNKNOWN        nothing is known: try as a socket
- *   KIND_SOCKET         a socket with messages
+ *   KIND_SOCKET         a socket with messages, or one without lasting registrations (IOWAIT-9)
  *   KIND_STREAM_SOCKET  a socket with a stream of bytes
  *   KIND_STREAM         no socket; RWF_NOWAIT may work: pipes, FIFOs, eventfds ...
  *   KIND_FILE           RWF_NOWAIT must not be used: regular files, directories, terminals ...
@@ -18,9 +18,10 @@
  *                 the wait was short (IOWAIT-5)
  *   HINT_DRAINED  the last read returned less than it asked for; not of KIND_SOCKET
  *   HINT_WAITED   a call has found it not ready (IOWAIT-6)
+ *   HINT_LASTS    a stream socket that has waited: its registration may be lasting (IOWAIT-9)
  */
 enum kind { KIND_UNKNOWN, KIND_SOCKET, KIND_STREAM_SOCKET, KIND_STREAM, KIND_FILE };
-enum { HINT_KIND = 7, HINT_CALM = 8, HINT_DRAINED = 16, HINT_WAITED = 32 };
+enum { HINT_KIND = 7, HINT_CALM = 8, HINT_DRAINED = 16, HINT_WAITED = 32, HINT_LASTS = 64 };
 
 /* KINDS: numbers with a hint; others are always KIND_UNKNOWN. */
 enum { KINDS = 1 << 16 };

@@ -26,9 +26,11 @@ static struct io_wait recv_wait(int fd, int flags)
 {
 	if (flags & (MSG_ERRQUEUE | MSG_OOB))
 		flags |= MSG_DONTWAIT;
-	return (struct io_wait){
-		.fd = fd, .events = POLLIN, .timeout = SO_RCVTIMEO, .flags = flags
-	};
+	return (struct io_wait){ .fd = fd,
+				 .events = POLLIN,
+				 .timeout = SO_RCVTIMEO,
+				 .flags = flags,
+				 .seen = io_seen(fd) };
 }
 
 /* --- one buffer --- */

@@ -46,17 +46,26 @@
  *   IOWAIT-8  A call that left out its first attempt (hint_empty) waits for UNCHECKED_NS at most,
  *             and attempts before it returns EAGAIN or EINTR.  So it returns data that was there
  *             when it began, also if poll(2) does not report it (SO_RCVLOWAT).
+ *   IOWAIT-9  From the second wait on, reads of a connection (TCP, MPTCP, a unix stream socket)
+ *             wait by a lasting registration: steps 3 and 4 are those of netpoll/multi.c.  There an
+ *             attempt finds nothing only if poll(2) reports nothing, so no event is needed for what
+ *             the attempt left.  Not so a datagram socket that was shut down (IOWAIT-4).  Step 2
+ *             includes the id of the socket (MULTI-7); a wait without a check is short (IOWAIT-5).
+ *             A read that ends at urgent data, or at a message with descriptors, looks short
+ *             (MULTI-8): the next may wait for UNCHECKED_NS before it attempts.
  *
  * An fd that gmp knows (gmp_fd_adopt) has another registration: its waits are those of gmp_poll.
  *
- * Cost of a wait: fcntl, getsockopt and epoll_ctl (0.08, 0.15 and 0.15 us); with HINT_CALM
- * epoll_ctl and a timer.
- * Rejected: gmp_poll for all fds: three poll(2) more.  A registration that is armed for good
- * (edge-triggered) with EPOLL_CTL_ADD as the check of IOWAIT-2: no cheaper, and a writer's socket
- * reports room after each read of its peer.
+ * Cost of a wait: fcntl, getsockopt and epoll_ctl (0.08, 0.15 and 0.15 us; epoll_ctl 1.1 us with
+ * 10,000 connections, since it misses the caches); of a lasting registration a second getsockopt in
+ * place of epoll_ctl; with HINT_CALM a timer in place of fcntl and getsockopt.
+ * Rejected: gmp_poll for all fds: three poll(2) more.  A lasting registration of both directions:
+ * a writer's socket reports room after each read of its peer.  EPOLL_CTL_ADD as the check of
+ * IOWAIT-2: no cheaper than arming.
  */
 #include "posix/wait.h"
 
+#include <netinet/in.h>
 #include <sys/time.h>
 
 #include "netpoll.h"
@@ -184,7 +193,51 @@ static bool is_shut_for_writers(int fd)
 	return shut;
 }
 
-static int link_and_wait(int fd, short events, int64_t deadline)
+static int option_of(int fd, int name)
+{
+	int value = -1;
+	socklen_t size = sizeof(value);
+
+	return getsockopt(fd, SOL_SOCKET, name, &value, &size) == 0 ? value : -1;
+}
+
+/* IOWAIT-9. */
+static bool may_last(int fd)
+{
+	int family = option_of(fd, SO_DOMAIN), protocol = option_of(fd, SO_PROTOCOL);
+	bool tcp = (family == AF_INET || family == AF_INET6) &&
+		   (protocol == IPPROTO_TCP || protocol == IPPROTO_MPTCP);
+
+	return (tcp || (family == AF_UNIX && option_of(fd, SO_PASSCRED) == 0)) &&
+	       option_of(fd, SO_TYPE) == SOCK_STREAM && option_of(fd, SO_ACCEPTCONN) == 0;
+}
+
+/* The record has no lasting registration of this socket. */
+static noinline int begin_lasting(struct multi_entry *e, int fd, struct glist *out)
+{
+	struct multi_read r = { .socket = os_socket_id(fd), .begin = true };
+
+	if (r.socket && may_last(fd))
+		return multi_link_read(e, fd, &r, out);
+	kind_set(fd, KIND_SOCKET); /* no such attempt again */
+	return multi_link_unknown(e, fd, out);
+}
+
+static int link_read(struct multi_entry *e, const struct io_wait *w, struct glist *out)
+{
+	struct multi_read r = { .seen = w->seen, .socket = w->checked ? w->socket : 0 };
+
+	if (!(hint_of(w->fd) & HINT_LASTS))
+		return multi_link_unknown(e, w->fd, out);
+	if (unlikely(w->checked && !w->socket))
+		return begin_lasting(e, w->fd, out);
+	int result = multi_link_read(e, w->fd, &r, out);
+
+	return likely(result != MULTI_ABSENT) ? result : begin_lasting(e, w->fd, out);
+}
+
+/* read: the call, if it reads; NULL: another call. */
+static int link_and_wait(int fd, short events, int64_t deadline, const struct io_wait *read)
 {
 	struct glist out = { 0 };
 	struct external unused;
@@ -194,7 +247,7 @@ static int link_and_wait(int fd, short events, int64_t deadline)
 	o.multi = (struct multi){ .sg = self_sudog(&unused) };
 	o.entry = (struct multi_entry){ .of = &o.multi, .events = events };
 	netpoll_add_waiter(); /* POLL-3 */
-	result = multi_link_unknown(&o.entry, fd, &out);
+	result = read ? link_read(&o.entry, read, &out) : multi_link_unknown(&o.entry, fd, &out);
 	if (unlikely(out.head || out.external))
 		ready_list(&out);
 	bool shut = unlikely(events & POLLOUT) && is_shut_for_writers(fd);
@@ -202,16 +255,16 @@ static int link_and_wait(int fd, short events, int64_t deadline)
 	if (likely(result == MULTI_LINKED && !shut))
 		return one_wait(&o, deadline);
 	one_unlink(&o);
-	if (shut)
+	if (shut || result == MULTI_CHANGED)
 		return 0;
 	return result == MULTI_AGAIN ? park_known(fd, events, deadline) : result;
 }
 
 /* io_park with a deadline that has not passed. */
-static int park_one(int fd, short events, int64_t deadline)
+static int park_one(int fd, short events, int64_t deadline, const struct io_wait *read)
 {
 	handler_wait_begin();
-	int result = link_and_wait(fd, events, deadline);
+	int result = link_and_wait(fd, events, deadline, read);
 
 	handler_wait_end();
 	return result;
@@ -230,16 +283,32 @@ int io_park(int fd, short events, int64_t deadline)
 {
 	int late = too_late(deadline);
 
-	return late ? late : park_one(fd, events, deadline);
+	return late ? late : park_one(fd, events, deadline, NULL);
+}
+
+/* The same for the wait of a call. */
+static int park_call(const struct io_wait *w, int64_t deadline)
+{
+	return park_one(w->fd, w->events, deadline, w->events == POLLIN ? w : NULL);
 }
 
 /* --- the decision --- */
 
+/* IOWAIT-9.  A connection for one request needs no lasting registration. */
+static void note_second_wait(int fd)
+{
+	if (kind_of(fd) == KIND_STREAM_SOCKET)
+		hint_set(fd, HINT_LASTS, true);
+}
+
 /* Note what the check of a read has found. */
-static void note_check(const struct io_wait *w)
+static void note_check(struct io_wait *w)
 {
 	if (kind_of(w->fd) == KIND_UNKNOWN && w->timeout)
 		kind_set(w->fd, io_socket_kind(w->fd));
+	else
+		note_second_wait(w->fd);
+	w->socket = hint_of(w->fd) & HINT_LASTS ? os_socket_id(w->fd) : 0;
 	if (w->has_timeout)
 		hint_set(w->fd, HINT_CALM, false);
 }
@@ -263,17 +332,20 @@ static int check(struct io_wait *w)
 static int wait_checked(const struct io_wait *w)
 {
 	int64_t begin = gmp_now();
-	int err = io_park(w->fd, w->events, w->deadline);
+	int err = too_late(w->deadline);
 
+	if (likely(!err))
+		err = park_call(w, w->deadline);
 	if (w->events == POLLIN && !w->has_timeout && !err)
 		hint_set(w->fd, HINT_CALM, gmp_now() - begin < UNCHECKED_NS); /* IOWAIT-5 */
 	return err;
 }
 
-/* IOWAIT-5: the first wait.  Returns 0 to attempt again, or an error. */
+/* IOWAIT-5: one of the first waits.  Returns 0 to attempt again, or an error. */
 static int wait_unchecked(struct io_wait *w)
 {
-	int err = park_one(w->fd, w->events, gmp_deadline(UNCHECKED_NS));
+	note_second_wait(w->fd);
+	int err = park_call(w, gmp_deadline(UNCHECKED_NS));
 
 	w->waits++;
 	if (err == -ETIMEDOUT) {
@@ -308,7 +380,8 @@ static int decide(struct io_wait *w, bool untried)
 	err = yield_first(w);
 	if (err != -EAGAIN)
 		return err;
-	if (w->events == POLLIN && !w->checked && hint_of(w->fd) & HINT_CALM) {
+	if (w->events == POLLIN && !w->checked && w->waits < WAITS_UNASKED &&
+	    hint_of(w->fd) & HINT_CALM) {
 		err = wait_unchecked(w);
 	} else if (untried) {
 		return 0; /* no wait without an attempt or a bound: IOWAIT-8 */
@@ -341,7 +414,9 @@ int io_not_ready(struct io_wait *w)
 
 	if (unlikely(untried && (err == -EAGAIN || err == -EINTR))) { /* IOWAIT-8 */
 		w->end = err;
-		return 0;
+		err = 0;
 	}
+	if (!err && w->events == POLLIN)
+		w->seen = io_seen(w->fd);
 	return err;
 }

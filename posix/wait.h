@@ -3,6 +3,7 @@
 #ifndef GMP_POSIX_WAIT_H
 #define GMP_POSIX_WAIT_H
 
+#include "netpoll/multi.h"
 #include "posix/hook.h"
 #include "posix/kind.h"
 
@@ -13,7 +14,8 @@
  * timeout  SO_RCVTIMEO or SO_SNDTIMEO, if fd may be a socket; 0: none
  * flags    with MSG_DONTWAIT the call does not wait
  * partial  a part is done: a handler ends the call also with SA_RESTART
- * untried  the first attempt was left out, since hint_empty says that it finds nothing
+ * untried  the first attempt was left out, by io_untried
+ * seen     of a read: io_seen before the attempt
  */
 struct io_wait {
 	int fd;
@@ -21,13 +23,15 @@ struct io_wait {
 	int timeout;
 	int flags;
 	bool partial;
-	bool untried; /* until io_not_ready has been called */
+	bool untried;  /* until io_not_ready has been called */
+	uint64_t seen; /* io_not_ready reads it again for the next attempt; 0: not read */
 	/* set by io_not_ready */
 	int waits;        /* how many times the call has waited */
 	int end;          /* the result if the next attempt finds nothing; 0: none */
 	bool checked;     /* O_NONBLOCK and the timeout are known */
 	bool has_timeout; /* the socket has one */
 	int64_t deadline; /* valid if checked */
+	uint64_t socket;  /* the same: os_socket_id; 0: no lasting registration */
 };
 
 /* Result of io_not_ready: the fd is ready for poll(2), but not for the attempt.  Run libc's
@@ -63,6 +67,28 @@ enum kind io_socket_kind(int fd);
 /* The deadline of a call on fd that begins now, by SO_RCVTIMEO or SO_SNDTIMEO; GMP_FOREVER if it
  * has none, or is no socket. */
 int64_t io_deadline(int fd, int timeout);
+
+/* The events of a socket with a lasting registration (IOWAIT-9); 0: it has none. */
+static inline uint64_t io_seen(int fd)
+{
+	return hint_of(fd) & HINT_LASTS ? multi_seen(fd) : 0;
+}
+
+/* Is a read likely to find nothing, so that it leaves out its first attempt?  seen: io_seen */
+static inline bool io_untried(int fd, uint64_t seen)
+{
+	return hint_empty(hint_of(fd)) && (!seen || multi_is_drained(fd, seen));
+}
+
+/* A read has returned got of n bytes, by an attempt after seen. */
+static inline void io_note_length(int fd, uint64_t seen, ssize_t got, size_t n)
+{
+	bool drained = got > 0 && (size_t)got < n && kind_of(fd) != KIND_SOCKET;
+
+	if (drained && seen)
+		multi_set_drained(fd, seen);
+	hint_set(fd, HINT_DRAINED, drained);
+}
 
 /* End of a call: -1 with errno, or result >= 0 with errno as it was at the begin. */
 static inline ssize_t io_return(ssize_t result, int saved)

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests reads of a connection that has waited before: its registration with the poller lasts
+ * (posix/wait.c, IOWAIT-9), and no byte, reader or new file of the number is missed.
+ */
+#define _GNU_SOURCE
+#include <stdatomic.h>
+#include <sys/syscall.h>
+
+#include "fds.h"
+
+enum { SHORT_US = 100, LONG_US = 3000 }; /* below and above UNCHECKED_NS */
+
+struct late_answer {
+	int fd;
+	int delay; /* us */
+};
+
+static void answer_late(void *arg)
+{
+	struct late_answer *a = arg;
+
+	usleep((useconds_t)a->delay);
+	CHECK_EQ(write(a->fd, "x", 1), 1);
+}
+
+static void wait_for_byte(int from, int to, int delay)
+{
+	struct late_answer a = { to, delay };
+	struct peer p;
+	char buf[8] = "";
+
+	peer_start(&p, answer_late, &a);
+	CHECK_EQ(read(from, buf, sizeof(buf)), 1);
+	CHECK_EQ(buf[0], 'x');
+	peer_join(&p);
+}
+
+/* A pair whose first socket has waited, for short times or long ones. */
+static void waited_pair(int kind, int s[2])
+{
+	(kind & 1 ? tcp_pair : unix_pair)(s);
+	for (int i = 0; i < 4; i++)
+		wait_for_byte(s[0], s[1], kind & 2 ? LONG_US : SHORT_US);
+}
+
+/* --- several readers --- */
+
+enum { BYTES = 3000 };
+
+struct shared {
+	int fd;
+	atomic_int got;
+};
+
+/* One byte at a time: what a reader leaves is for the others. */
+static void read_bytes(void *arg)
+{
+	struct shared *s = arg;
+	char c;
+
+	while (read(s->fd, &c, 1) == 1)
+		atomic_fetch_add(&s->got, 1);
+}
+
+static void poll_and_read(void *arg)
+{
+	struct shared *s = arg;
+	struct pollfd p = { .fd = s->fd, .events = POLLIN };
+	ssize_t n = 1;
+	char c;
+
+	while (n) {
+		CHECK_EQ(poll(&p, 1, -1), 1);
+		n = recv(s->fd, &c, 1, MSG_DONTWAIT);
+		if (n == 1)
+			atomic_fetch_add(&s->got, 1);
+		else if (n < 0)
+			CHECK_EQ(errno, EAGAIN);
+	}
+}
+
+static void send_bursts(int fd, int bytes)
+{
+	unsigned seed = 1;
+
+	while (bytes > 0) {
+		seed = seed * 1103515245 + 12345;
+		int n = 1 + (int)(seed >> 16) % 4;
+
+		n = n < bytes ? n : bytes;
+		CHECK_EQ(write(fd, "abcd", (size_t)n), n);
+		bytes -= n;
+		if (seed >> 20 & 1)
+			sched_yield();
+		if ((seed >> 21 & 63) == 0)
+			usleep(SHORT_US);
+	}
+}
+
+static void read_with(void (*other)(void *), int n)
+{
+	for (int kind = 0; kind < 4; kind++) {
+		struct peer p[3];
+		struct shared sh = { 0 };
+		int s[2];
+
+		waited_pair(kind, s);
+		sh.fd = s[0];
+		peer_start(&p[0], read_bytes, &sh);
+		for (int i = 1; i < n; i++)
+			peer_start(&p[i], other, &sh);
+		send_bursts(s[1], BYTES);
+		while (atomic_load(&sh.got) < BYTES) /* a reader that was not woken ends the test */
+			usleep(SHORT_US);
+		CHECK_EQ(shutdown(s[1], SHUT_WR), 0);
+		for (int i = 0; i < n; i++)
+			peer_join(&p[i]);
+		CHECK_EQ(atomic_load(&sh.got), BYTES);
+		close_pair(s);
+	}
+}
+
+POSIX_TEST(read_by_several_threads_gets_each_byte)
+{
+	read_with(read_bytes, 3);
+}
+
+POSIX_TEST(read_beside_poll_of_the_connection_gets_each_byte)
+{
+	read_with(poll_and_read, 2);
+}
+
+/* --- events without a read --- */
+
+POSIX_TEST(read_after_events_without_a_read_waits)
+{
+	for (int kind = 0; kind < 4; kind++) {
+		char buf[64];
+		int s[2];
+
+		waited_pair(kind, s);
+		for (int round = 0; round < 3; round++) {
+			for (int i = 0; i < 20; i++) {
+				CHECK_EQ(write(s[1], "x", 1), 1);
+				usleep(SHORT_US); /* the poller reports it */
+			}
+			CHECK_EQ(recv(s[0], buf, 20, MSG_WAITALL), 20);
+			for (int i = 0; i < 3; i++)
+				wait_for_byte(s[0], s[1], i & 1 ? LONG_US : SHORT_US);
+		}
+		close_pair(s);
+	}
+}
+
+/* --- the number's file changes, by calls that are not replaced --- */
+
+static void move_raw(int from, int to)
+{
+	CHECK_EQ(syscall(SYS_close, to), 0);
+	CHECK_EQ(syscall(SYS_fcntl, from, F_DUPFD, to), to);
+}
+
+/* A read that waited for the former file would end by sysmon's check, at an age of 100 ms.  A
+ * loaded machine may delay some reads as long, not all. */
+POSIX_TEST(read_of_a_number_with_another_connection_waits)
+{
+	int64_t shortest[2] = { INT64_MAX, INT64_MAX };
+
+	for (int kind = 0; kind < 16; kind++) {
+		bool quick = kind & 2;
+		int s[2], t[2];
+
+		waited_pair(kind & 3, s);
+		waited_pair(kind >> 2, t);
+		move_raw(t[0], s[0]);
+		for (int i = 0; i < 3; i++) {
+			int64_t begin = gmp_now(), took;
+
+			wait_for_byte(s[0], t[1], quick ? SHORT_US : LONG_US);
+			took = gmp_now() - begin;
+			if (i == 0 && took < shortest[quick])
+				shortest[quick] = took;
+		}
+		close_pair(s);
+		close_pair(t);
+	}
+	CHECK(shortest[0] < 90 * GMP_MS);
+	CHECK(shortest[1] < 90 * GMP_MS);
+}
+
+POSIX_TEST(read_of_a_number_that_has_its_connection_again_waits)
+{
+	for (int kind = 0; kind < 4; kind++) {
+		int s[2], t[2], keep;
+
+		waited_pair(kind, s);
+		waited_pair(kind, t);
+		keep = dup(s[0]);
+		move_raw(t[0], s[0]);
+		if (kind & 1)
+			wait_for_byte(s[0], t[1], SHORT_US);
+		move_raw(keep, s[0]);
+		for (int i = 0; i < 3; i++)
+			wait_for_byte(s[0], s[1], i & 1 ? SHORT_US : LONG_US);
+		close(keep);
+		close_pair(s);
+		close_pair(t);
+	}
+}
+
+/* An attempt returns EAGAIN, but a read does not wait. */
+POSIX_TEST(read_of_a_number_with_a_datagram_socket_that_is_shut_down_is_0)
+{
+	for (int kind = 0; kind < 4; kind++) {
+		int s[2], t[2];
+		char c;
+
+		waited_pair(kind, s);
+		udp_pair(t);
+		CHECK_EQ(shutdown(t[0], SHUT_RD), 0);
+		move_raw(t[0], s[0]);
+		for (int i = 0; i < 3; i++)
+			CHECK_EQ(read(s[0], &c, 1), 0);
+		close_pair(s);
+		close_pair(t);
+	}
+}
+
+/* The same without another file: the waits before were short. */
+POSIX_TEST(read_of_a_datagram_socket_that_is_shut_down_after_waits_is_0)
+{
+	for (int kind = 0; kind < 2; kind++) {
+		int s[2];
+		char c;
+
+		udp_pair(s);
+		for (int i = 0; i < 4; i++)
+			wait_for_byte(s[0], s[1], kind ? LONG_US : SHORT_US);
+		CHECK_EQ(shutdown(s[0], SHUT_RD), 0);
+		for (int i = 0; i < 100; i++)
+			CHECK_EQ(read(s[0], &c, 1), 0);
+		close_pair(s);
+	}
+}
+
+/* --- the end of a connection --- */
+
+static void end_it(void *arg)
+{
+	struct late_answer *a = arg;
+
+	usleep((useconds_t)a->delay);
+	CHECK_EQ(a->fd < 0 ? shutdown(-a->fd, SHUT_RD) : close(a->fd), 0);
+}
+
+POSIX_TEST(read_of_a_connection_that_ends_is_0)
+{
+	for (int kind = 0; kind < 4; kind++)
+		for (int how = 0; how < 4; how++) {
+			struct late_answer a = { 0, how & 1 ? LONG_US : 0 };
+			struct peer p;
+			char c;
+			int s[2];
+
+			waited_pair(kind, s);
+			a.fd = how & 2 ? -s[0] : s[1];
+			peer_start(&p, end_it, &a);
+			for (int i = 0; i < 3; i++)
+				CHECK_EQ(read(s[0], &c, 1), 0);
+			peer_join(&p);
+			close(s[0]);
+			if (how & 2)
+				close(s[1]);
+		}
+}
