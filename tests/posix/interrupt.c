@@ -97,6 +97,19 @@ POSIX_TEST(read_handler_is_eintr)
 	expect_eintr(do_read, 0);
 }
 
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* of siginterrupt */
+
+static int do_read_after_siginterrupt(void)
+{
+	CHECK_EQ(siginterrupt(SIGALRM, 1), 0);
+	return do_read();
+}
+
+POSIX_TEST(read_handler_after_siginterrupt_is_eintr)
+{
+	expect_eintr(do_read_after_siginterrupt, SA_RESTART);
+}
+
 static int do_read_timed(void)
 {
 	struct timeval t = { 100, 0 };
@@ -325,6 +338,17 @@ POSIX_TEST(sem_wait_restarts)
 POSIX_TEST(read_restarts)
 {
 	expect_continues(write_one, wait_read, SA_RESTART);
+}
+
+static void wait_read_without_siginterrupt(void)
+{
+	CHECK_EQ(siginterrupt(SIGALRM, 0), 0);
+	wait_read();
+}
+
+POSIX_TEST(read_after_siginterrupt_0_restarts)
+{
+	expect_continues(write_one, wait_read_without_siginterrupt, SA_RESTART);
 }
 
 POSIX_TEST(futex_wait_restarts)
