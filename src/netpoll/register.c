@@ -276,8 +276,13 @@ bool netpoll_is_registered(struct polldesc *pd)
 {
 	uint32_t seq = pd->seq + 1; /* NETPOLL-9 */
 
-	if (likely(pd->polled == POLLED_LASTING && os_socket_id(pd->fd) == pd->socket))
-		return true;
+	if (pd->polled == POLLED_LASTING) {
+		bool same = os_socket_id(pd->fd) == pd->socket;
+
+		if (unlikely(!same))
+			unregister(pd, seq);
+		return same;
+	}
 	int err = pd->polled ? gmp__poller.add(pd->fd, key_of(pd, seq)) : register_file(pd, seq);
 
 	if (likely(err))
