@@ -7,23 +7,24 @@
  *   Reader   a replaced read, two of them: attempts, and waits for the fd (posix/wait.c,
  *            multi_link_read).  Each takes one byte, twice; with
  *            -DCALL once
- *   Peer     sends a byte for each read, at any time
+ *   Peer     sends a byte for each read, at any time; with -DEND it ends the stream then, which
+ *            each reader must find
  *   Poller   reports the kernel's events (netpoll_event)
  *   Call     with -DCALL: a gmp_poll of the same fd, which arms a one-shot registration
  *
  * The socket has `data` bytes.  The registration is lasting, edge-triggered for reads; or one-shot,
  * and armed or not.  epoll_wait reports an edge only if there is data by then.  An attempt to read
  * takes one byte: it is short if that was the last one.  A read after a short one leaves out its
- * attempt if no event came since (IO-1).
+ * attempt if no event came since, and none reported the end (IO-1).
  *
  * Properties
- *   LASTING-1: each read ends     every end state is valid
+ *   LASTING-1 (MULTI-8): each read ends     every end state is valid
  *
  * A step is a system call, a read of the count, a section under pd->lock.  Memory is sequentially
  * consistent: the lock orders the rest, except the count, which is in publish.pml.
  *
- * Left out: a wait that is cancelled or whose time expires (multi.pml), parking (multi.pml), and
- * numbers that are closed and reopened.
+ * Left out: a wait that is cancelled or whose time expires (multi.pml), parking (multi.pml),
+ * numbers that are closed and reopened, with the ids that tell them, and registrations that fail.
  *
  * Models:
  *   src/netpoll/multi.c: multi_link_read multi_unlink
@@ -41,9 +42,11 @@
  *   deadlock   -DMUTANT_QUIET
  *   deadlock   -DMUTANT_STAYS
  *   deadlock   -DCALL -DMUTANT_FIRES_ONE
+ *   holds      -DEND
+ *   deadlock   -DEND -DMUTANT_NO_HUP
  */
 #define READERS 2
-#ifdef CALL
+#if defined(CALL) || defined(END)
 #define READS 1
 #else
 #define READS 2
@@ -52,6 +55,7 @@
 
 /* the kernel */
 byte data;
+bool fin; /* the end of the stream was sent */
 bool edge; /* an event that epoll_wait will report, if there is data by then */
 #define NONE 0
 #define ONCE 1
@@ -61,6 +65,7 @@ bool armed;       /* of a one-shot registration */
 
 /* struct polldesc */
 bool locked;
+bool hup; /* an event has reported the end */
 byte polled = NONE, events, drained = 255, unwanted;
 bool linked[READERS + 1], fired[READERS + 1];
 
@@ -82,7 +87,7 @@ inline arrive()
 /* EPOLL_CTL_ADD or MOD: reports what is ready by then. */
 inline register(what)
 {
-	atomic { kind = what; polled = what; armed = true; edge = data > 0 }
+	atomic { kind = what; polled = what; armed = true; edge = (data > 0 || fin) }
 }
 
 inline unlink(me)
@@ -96,10 +101,14 @@ inline unlink(me)
 proctype Reader(byte me)
 {
 	byte seen, n = 0;
-	bool got, wait;
+	bool got, wait, eof = false, again;
 
 	do
+#ifndef END
 	:: n == READS -> break
+#else
+	:: eof -> break
+#endif
 	:: else ->
 #ifndef MUTANT_COUNT_LATE /* the count is read after the attempt */
 		seen = events;
@@ -107,8 +116,15 @@ proctype Reader(byte me)
 		got = false;
 		atomic {
 			if
-			:: drained == seen /* the attempt is left out */
+#ifndef MUTANT_NO_HUP /* after the end, too, a short read means that nothing is left */
+			:: drained == seen && !hup /* the attempt is left out */
+			:: (drained != seen || hup) && data == 0 && fin -> eof = true
+			:: (drained != seen || hup) && data > 0 ->
+#else
+			:: drained == seen
+			:: drained != seen && data == 0 && fin -> eof = true
 			:: drained != seen && data > 0 ->
+#endif
 				data--;
 				got = true;
 				if
@@ -132,8 +148,18 @@ proctype Reader(byte me)
 #endif
 			:: else
 			fi
-		:: else ->
+		:: eof
+		:: !got && !eof ->
+			again = false;
 			lock_pd();
+			if /* MULTI_ABSENT: the caller reads the id, and comes again */
+			:: polled != LASTING -> locked = false; again = true
+			:: else
+			fi;
+			if
+			:: again -> lock_pd()
+			:: else
+			fi;
 			if
 #ifndef MUTANT_NO_COUNT /* an event between the attempt and the link is lost */
 			:: polled == LASTING && events != seen -> wait = false
@@ -170,7 +196,10 @@ proctype Peer()
 	do
 	:: n == READERS * READS -> break
 	:: else -> arrive(); n++
-	od
+	od;
+#ifdef END
+	atomic { fin = true; edge = edge || kind == LASTING || (kind == ONCE && armed) }
+#endif
 }
 
 inline fire_all()
@@ -194,7 +223,7 @@ inline fire_all()
 
 proctype Poller()
 {
-	bool any;
+	bool any, hung;
 
 end_poll:
 	do
@@ -202,12 +231,14 @@ end_poll:
 			edge ->
 			edge = false;
 			if
-			:: data == 0 -> goto end_poll
+			:: data == 0 && !fin -> goto end_poll
 			:: else
 			fi;
-			armed = false
+			armed = false;
+			hung = fin
 		};
 		lock_pd();
+		hup = hup || hung;
 		events++;
 		atomic { fire_all() };
 		if

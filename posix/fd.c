@@ -56,12 +56,12 @@ static int park_close(int fd)
 
 HOOK int close(int fd)
 {
-	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(close)(fd);
-	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(close)(fd));
-	case HOOK_PARK: break;
-	}
-	return park_close(fd);
+	enum hook_how how = hook_how();
+
+	if (how == HOOK_PARK)
+		return park_close(fd);
+	kind_forget(fd); /* a green thread may have used the number */
+	return how == HOOK_LIBC ? LIBC(close)(fd) : HOOK_BLOCKING(LIBC(close)(fd));
 }
 
 HOOK int dup(int fd)

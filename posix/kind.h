@@ -8,7 +8,8 @@
 /*
  * The kind
  *   KIND_UNKNOWN        nothing is known: try as a socket
- *   KIND_SOCKET         a socket with messages, or one without lasting registrations (IOWAIT-9)
+ *   KIND_SOCKET         a socket with messages, or of a family without lasting registrations
+ *                       (IOWAIT-9): a short read says nothing
  *   KIND_STREAM_SOCKET  a socket with a stream of bytes
  *   KIND_STREAM         no socket; RWF_NOWAIT may work: pipes, FIFOs, eventfds ...
  *   KIND_FILE           RWF_NOWAIT must not be used: regular files, directories, terminals ...
@@ -49,6 +50,13 @@ static inline void kind_set(int fd, enum kind kind)
 	st_rlx(&gmp__posix_hints[fd], (uint8_t)(kind | keep));
 	if (kind == KIND_UNKNOWN)
 		add_rlx(&gmp__posix_closes[fd], 1);
+}
+
+/* The number may have another file, which was opened or closed by a call that is not replaced. */
+static inline void kind_forget(int fd)
+{
+	if ((unsigned)fd < KINDS)
+		st_rlx(&gmp__posix_hints[fd], (uint8_t)0);
 }
 
 /* If two threads change bits at the same time, a change may be lost: they are hints. */

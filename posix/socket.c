@@ -71,7 +71,10 @@ static int park_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 
 	cancel_point();
 	gmp_checkpoint();
-	return finish(accept_waiting(fd, addr, len, flags), saved);
+	int result = accept_waiting(fd, addr, len, flags);
+
+	kind_forget(result);
+	return finish(result, saved);
 }
 
 HOOK int accept(int fd, struct sockaddr *addr, socklen_t *len)
@@ -103,6 +106,7 @@ HOOK int connect(int fd, const struct sockaddr *addr, socklen_t len)
 	case HOOK_PARK: cancel_point(); /* and as the next */
 	case HOOK_BLOCK: break;
 	}
+	kind_forget(fd);
 	return HOOK_BLOCKING(LIBC(connect)(fd, addr, len));
 }
 

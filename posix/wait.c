@@ -17,11 +17,12 @@
  *
  * Invariants
  *   IOWAIT-1  No lost wakeup: step 3 comes after the attempt, and arming reports at once what is
- *             ready by then.  So the wait is level-triggered.
+ *             ready by then.  So the wait is level-triggered; of IOWAIT-9, see MULTI-8.
  *   IOWAIT-2  Arming fails with ENOENT if the number has another file than the registered one.  The
  *             new file is then registered.  So code that is not replaced may close and reopen the
- *             number before a wait begins.  If it does so during a wait, sysmon finds it within a
- *             second (netpoll/check.c), and the call attempts again, with the number's new file.
+ *             number before a wait begins (one without a check is short, IOWAIT-5).  If it does so
+ *             during a wait, sysmon finds it within a second (netpoll/check.c), and the call
+ *             attempts again, with the number's new file.
  *   IOWAIT-3  The entry lies on the caller's stack; MULTI-3 holds.
  *   IOWAIT-4  No busy loop: from the third wait on, if poll(2) reports the fd as ready after an
  *             EAGAIN, the call runs libc's function as blocking code.  Examples: a datagram socket
@@ -30,10 +31,10 @@
  *   IOWAIT-5  Step 2 costs two system calls.  If the last check of the fd found it blocking and
  *             without a timeout, and the wait after it was shorter than UNCHECKED_NS (HINT_CALM),
  *             a read parks without the check, for UNCHECKED_NS at most.  Then it attempts again,
- *             and checks before it waits on.  So a hint that is stale changes no result: EAGAIN
- *             comes that much later, once, since the hint is dropped.  An fd whose waits are longer
- *             is checked in each wait: a wait that expires costs two parks, two attempts and the
- *             check.
+ *             and checks before it waits on.  So a hint that is stale changes no result: EAGAIN, or
+ *             data of another file, comes that much later, once, since the hint is dropped.  An fd
+ *             whose waits are longer is checked in each wait: a wait that expires costs two parks,
+ *             two attempts and the check.
  *   IOWAIT-6  Before the first wait for a number since it was closed (no HINT_WAITED), the call
  *             lets other green threads run and attempts again, unless the fd is non-blocking.  If
  *             it was closed meanwhile (gmp__posix_closes), the call is EBADF, as a wait is.  A
@@ -46,13 +47,13 @@
  *   IOWAIT-8  A call that left out its first attempt (hint_empty) waits for UNCHECKED_NS at most,
  *             and attempts before it returns EAGAIN or EINTR.  So it returns data that was there
  *             when it began, also if poll(2) does not report it (SO_RCVLOWAT).
- *   IOWAIT-9  From the second wait on, reads of a connection (TCP, MPTCP, a unix stream socket)
- *             wait by a lasting registration: steps 3 and 4 are those of netpoll/multi.c.  There an
- *             attempt finds nothing only if poll(2) reports nothing, so no event is needed for what
- *             the attempt left.  Not so a datagram socket that was shut down (IOWAIT-4).  Step 2
- *             includes the id of the socket (MULTI-7); a wait without a check is short (IOWAIT-5).
- *             A read that ends at urgent data, or at a message with descriptors, looks short
- *             (MULTI-8): the next may wait for UNCHECKED_NS before it attempts.
+ *   IOWAIT-9  From the second call that waits on, reads of a connection (TCP, MPTCP, a unix stream
+ *             socket) wait by a lasting registration: steps 3 and 4 are those of netpoll/multi.c.
+ *             There an attempt finds nothing only if poll(2) reports nothing, so no event is needed
+ *             for what the attempt left.  Not so a datagram socket that was shut down (IOWAIT-4).
+ *             A wait after a check compares the id of the socket (MULTI-7); another one is short,
+ *             and may wait for a former connection of the number (IOWAIT-5).  So accept, connect
+ *             and close forget the hints of their fd.
  *
  * An fd that gmp knows (gmp_fd_adopt) has another registration: its waits are those of gmp_poll.
  *
@@ -208,32 +209,42 @@ static bool may_last(int fd)
 	bool tcp = (family == AF_INET || family == AF_INET6) &&
 		   (protocol == IPPROTO_TCP || protocol == IPPROTO_MPTCP);
 
-	return (tcp || (family == AF_UNIX && option_of(fd, SO_PASSCRED) == 0)) &&
-	       option_of(fd, SO_TYPE) == SOCK_STREAM && option_of(fd, SO_ACCEPTCONN) == 0;
+	return (tcp || family == AF_UNIX) && option_of(fd, SO_TYPE) == SOCK_STREAM &&
+	       option_of(fd, SO_ACCEPTCONN) == 0;
 }
 
-/* The record has no lasting registration of this socket. */
-static noinline int begin_lasting(struct multi_entry *e, int fd, struct glist *out)
+/* The record has no lasting registration of this socket, or the socket has no id. */
+static noinline int begin_lasting(struct multi_entry *e, const struct io_wait *w, struct glist *out)
 {
-	struct multi_read r = { .socket = os_socket_id(fd), .begin = true };
+	struct multi_read r = { .seen = w->seen, .socket = os_socket_id(w->fd), .begin = true };
 
-	if (r.socket && may_last(fd))
-		return multi_link_read(e, fd, &r, out);
-	kind_set(fd, KIND_SOCKET); /* no such attempt again */
-	return multi_link_unknown(e, fd, out);
+	if (!r.socket || !may_last(w->fd)) {
+		hint_set(w->fd, HINT_LASTS, false);
+		if (r.socket)
+			kind_set(w->fd, KIND_SOCKET); /* do not ask again */
+		return multi_link_unknown(e, w->fd, out);
+	}
+	int result = multi_link_read(e, w->fd, &r, out);
+
+	/* the number may have been closed and reopened since the id was read */
+	if (result == MULTI_LINKED && os_socket_id(w->fd) != r.socket)
+		result = MULTI_CHANGED;
+	return result;
 }
 
+/* MULTI-7: the id is compared unless the wait is short. */
 static int link_read(struct multi_entry *e, const struct io_wait *w, struct glist *out)
 {
-	struct multi_read r = { .seen = w->seen, .socket = w->checked ? w->socket : 0 };
+	struct multi_read r = { .seen = w->seen };
 
 	if (!(hint_of(w->fd) & HINT_LASTS))
 		return multi_link_unknown(e, w->fd, out);
-	if (unlikely(w->checked && !w->socket))
-		return begin_lasting(e, w->fd, out);
+	r.socket = w->checked ? os_socket_id(w->fd) : 0;
+	if (unlikely(w->checked && !r.socket))
+		return begin_lasting(e, w, out);
 	int result = multi_link_read(e, w->fd, &r, out);
 
-	return likely(result != MULTI_ABSENT) ? result : begin_lasting(e, w->fd, out);
+	return likely(result != MULTI_ABSENT) ? result : begin_lasting(e, w, out);
 }
 
 /* read: the call, if it reads; NULL: another call. */
@@ -302,13 +313,12 @@ static void note_second_wait(int fd)
 }
 
 /* Note what the check of a read has found. */
-static void note_check(struct io_wait *w)
+static void note_check(const struct io_wait *w)
 {
 	if (kind_of(w->fd) == KIND_UNKNOWN && w->timeout)
 		kind_set(w->fd, io_socket_kind(w->fd));
 	else
 		note_second_wait(w->fd);
-	w->socket = hint_of(w->fd) & HINT_LASTS ? os_socket_id(w->fd) : 0;
 	if (w->has_timeout)
 		hint_set(w->fd, HINT_CALM, false);
 }
@@ -341,14 +351,23 @@ static int wait_checked(const struct io_wait *w)
 	return err;
 }
 
+/* A wait without an attempt has expired: was the socket ready, and no event to come? */
+static void note_expired(const struct io_wait *w)
+{
+	if (w->seen && w->seen == io_seen(w->fd) && io_poll_now(w->fd, POLLIN))
+		multi_always_attempt(w->fd);
+}
+
 /* IOWAIT-5: one of the first waits.  Returns 0 to attempt again, or an error. */
-static int wait_unchecked(struct io_wait *w)
+static int wait_unchecked(struct io_wait *w, bool untried)
 {
 	note_second_wait(w->fd);
 	int err = park_call(w, gmp_deadline(UNCHECKED_NS));
 
 	w->waits++;
 	if (err == -ETIMEDOUT) {
+		if (untried)
+			note_expired(w);
 		hint_set(w->fd, HINT_CALM, false);
 		return 0;
 	}
@@ -382,7 +401,7 @@ static int decide(struct io_wait *w, bool untried)
 		return err;
 	if (w->events == POLLIN && !w->checked && w->waits < WAITS_UNASKED &&
 	    hint_of(w->fd) & HINT_CALM) {
-		err = wait_unchecked(w);
+		err = wait_unchecked(w, untried);
 	} else if (untried) {
 		return 0; /* no wait without an attempt or a bound: IOWAIT-8 */
 	} else {

@@ -31,7 +31,6 @@ struct io_wait {
 	bool checked;     /* O_NONBLOCK and the timeout are known */
 	bool has_timeout; /* the socket has one */
 	int64_t deadline; /* valid if checked */
-	uint64_t socket;  /* the same: os_socket_id; 0: no lasting registration */
 };
 
 /* Result of io_not_ready: the fd is ready for poll(2), but not for the attempt.  Run libc's

@@ -176,7 +176,8 @@ static int ep_once(int fd, uint64_t key, short events, bool add)
 
 static int ep_lasting(int fd, uint64_t key, bool add)
 {
-	return ep_ctl(add ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, key, EPOLLIN | (uint32_t)EPOLLET);
+	return ep_ctl(add ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, key,
+		      (uint32_t)EDGES & ~(uint32_t)EPOLLOUT);
 }
 
 static int ep_del(int fd)

@@ -64,8 +64,8 @@ int os_fd_raised(void);
 int os_fd_raise(int fd);
 /* Of a socket: whether it transfers datagrams, and whether it is a unix socket that listens. */
 void os_socket_kind(int fd, bool *datagrams, bool *unix_listener);
-/* Of a socket: its id, which no other socket of this network namespace has had; 0: fd is no socket,
- * or the system has no ids. */
+/* Of a socket: its id, which no other socket has had (before Linux 5.4: none of its network
+ * namespace); 0: fd is no socket, or the system has no ids. */
 uint64_t os_socket_id(int fd);
 /* Mark the open file of fd, which cannot be polled, by the number of its readiness signal, which it
  * never sends. Returns true if the mark (or the program's own signal number) was set already. */

@@ -54,9 +54,12 @@
  *            POLLIN alone.  The registration is of the socket with the id pd->socket, which no
  *            other has.  So a caller that finds the same id under the number has the
  *            registered socket; a caller that does not compare it waits for a short time.
- *   MULTI-8  side[SIDE_READ].drained is the count that a reader read before an attempt which left
- *            nothing.  While it is equal to the count, the socket is empty or an event is pending:
- *            a reader may link without an attempt.
+ *   MULTI-8  side[SIDE_READ].drained is the count that a reader read before a short read.  While
+ *            it is equal to the count, and the peer has not hung up (pd->hup), the socket is empty
+ *            or an event is pending: a reader may link without an attempt.  This does not hold for
+ *            reads that end at a message (descriptors, another sender of a unix socket) or for data
+ *            below SO_RCVLOWAT.  So such a wait is short, and if it expires although there is data,
+ *            hup is set: reads attempt first from then on.
  *
  * Rejected: an epoll instance per call (n registrations to make and to take away each time, 1 us
  * each); a thread in poll(2) as blocking code (one per call, which cannot be cancelled);

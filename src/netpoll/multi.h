@@ -25,7 +25,7 @@ int multi_link_unknown(struct multi_entry *e, int fd, struct glist *out);
 /*
  * A read of a stream socket that gmp does not know, which waits by a lasting registration.
  *
- * seen    multi_seen before the attempt; 0: not read
+ * seen    multi_seen before the attempt; 0: not read, which equals no count: MULTI_CHANGED
  * socket  os_socket_id, compared with that of the registration; 0: not compared
  * begin   make the registration if it is absent; the caller knows that the file is such a socket
  */
@@ -60,12 +60,21 @@ static inline void multi_set_drained(int fd, uint64_t seen)
 		st_rlx(&pd->side[SIDE_READ].drained, (uint32_t)seen);
 }
 
-/* Was there no event since a short read?  seen: multi_seen, not 0. */
+/* Was there no event since a short read that left nothing (MULTI-8)?  seen: multi_seen, not 0. */
 static inline bool multi_is_drained(int fd, uint64_t seen)
 {
 	struct polldesc *pd = netpoll_find(fd);
 
-	return pd && ld_rlx(&pd->side[SIDE_READ].drained) == (uint32_t)seen;
+	return pd && ld_rlx(&pd->side[SIDE_READ].drained) == (uint32_t)seen && !ld_rlx(&pd->hup);
+}
+
+/* A short read of the fd does not mean that nothing is left. */
+static inline void multi_always_attempt(int fd)
+{
+	struct polldesc *pd = netpoll_find(fd);
+
+	if (pd)
+		st_rlx(&pd->hup, true);
 }
 
 /* Unlink the entry from its record, if it is linked. */

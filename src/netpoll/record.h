@@ -90,8 +90,8 @@ struct polldesc {
 	uint32_t use;    /* (a) enum pd_use */
 	uint32_t seq;    /* (a) written under lock: number of the registration (NETPOLL-9) */
 	int fd;          /* (c) */
-	bool hup;        /* (a) the peer hung up, an error is pending, or the poller does not report
-			  * urgent data: always try */
+	bool hup;        /* (a) the peer hung up, an error is pending, the poller does not report
+			  * urgent data, or reads end at messages (MULTI-8): always try */
 	bool tcp;        /* (a) constant while open: a short read has drained it */
 	uint8_t to_disk; /* (a) constant while open: sides of a file that access the disk */
 	uint8_t plain;   /* (a) see above */

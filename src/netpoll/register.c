@@ -246,9 +246,13 @@ int netpoll_arm(struct polldesc *pd, short events, struct glist *out)
 
 int netpoll_arm_lasting(struct polldesc *pd, uint64_t socket, struct glist *out)
 {
-	pd->socket = socket;
-	pd->unwanted = 0;
-	return arm(pd, 0, true, out);
+	int err = arm(pd, 0, true, out);
+
+	if (!err) {
+		pd->socket = socket;
+		pd->unwanted = 0;
+	}
+	return err;
 }
 
 void netpoll_unwanted(struct polldesc *pd)
@@ -256,8 +260,13 @@ void netpoll_unwanted(struct polldesc *pd)
 	if (++pd->unwanted < UNWANTED_MOST)
 		return;
 	pd->unwanted = 0;
-	if (gmp__poller.once(pd->fd, key_of(pd, pd->seq), 0, false) == 0)
+	if (gmp__poller.once(pd->fd, key_of(pd, pd->seq), 0, false) == 0) {
 		pd->polled = POLLED_ONCE;
+	} else { /* an orphan, which reports on: its events are dropped (NETPOLL-5) */
+		pd->polled = POLLED_NOT;
+		pd->orphaned = true;
+		st_rlx(&pd->seq, pd->seq + 1);
+	}
 }
 
 void netpoll_close_polled(struct polldesc *pd, struct glist *out)

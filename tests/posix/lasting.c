@@ -131,6 +131,165 @@ POSIX_TEST(read_beside_poll_of_the_connection_gets_each_byte)
 	read_with(poll_and_read, 2);
 }
 
+/* A reader whose wait ends without data, while the connection gets its lasting registration. */
+static int64_t process_time(void)
+{
+	struct timespec t;
+
+	CHECK_EQ(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t), 0);
+	return (int64_t)t.tv_sec * GMP_S + t.tv_nsec;
+}
+
+POSIX_TEST(read_that_is_woken_without_data_sleeps)
+{
+	for (int kind = 0; kind < 2; kind++) {
+		struct shared sh = { 0 };
+		struct peer p[2];
+		int s[2];
+
+		(kind ? tcp_pair : unix_pair)(s);
+		sh.fd = s[0];
+		for (int i = 0; i < 2; i++)
+			peer_start(&p[i], read_bytes, &sh);
+		for (int i = 1; i <= 6; i++) { /* both wait, and one gets the byte */
+			usleep(LONG_US);
+			CHECK_EQ(write(s[1], "x", 1), 1);
+			while (atomic_load(&sh.got) < i)
+				usleep(SHORT_US);
+		}
+		CHECK_EQ(shutdown(s[0], SHUT_WR), 0); /* wakes both */
+		usleep(LONG_US);
+
+		int64_t begin = process_time();
+
+		usleep(300000);
+		CHECK(process_time() - begin < 150 * GMP_MS);
+		CHECK_EQ(shutdown(s[1], SHUT_WR), 0);
+		for (int i = 0; i < 2; i++)
+			peer_join(&p[i]);
+		close_pair(s);
+	}
+}
+
+/* --- reads that do not wait --- */
+
+enum { TRIES = 20 };
+
+/* The time of a read that has something to return, after prepare and a short read of one byte; the
+ * shortest, since a loaded machine may delay some. */
+static int64_t shortest_read(int kind, void (*prepare)(int s[2]), ssize_t expected)
+{
+	int64_t shortest = INT64_MAX;
+
+	for (int i = 0; i < TRIES; i++) {
+		char buf[8];
+		int s[2];
+
+		waited_pair(kind, s);
+		prepare(s);
+		usleep(SHORT_US); /* the poller has reported it */
+		CHECK_EQ(read(s[0], buf, sizeof(buf)), 1);
+
+		int64_t begin = gmp_now();
+
+		CHECK_EQ(read(s[0], buf, sizeof(buf)), expected);
+		shortest = gmp_now() - begin < shortest ? gmp_now() - begin : shortest;
+		close_pair(s);
+	}
+	return shortest;
+}
+
+static void send_end(int s[2])
+{
+	CHECK_EQ(write(s[1], "x", 1), 1);
+	CHECK_EQ(shutdown(s[1], SHUT_WR), 0);
+}
+
+POSIX_TEST(read_of_the_end_after_a_short_read_is_0_at_once)
+{
+	for (int kind = 0; kind < 2; kind++)
+		CHECK(shortest_read(kind, send_end, 0) < 900 * GMP_US);
+}
+
+static void send_urgent(int s[2])
+{
+	CHECK_EQ(write(s[1], "x", 1), 1);
+	CHECK_EQ(send(s[1], "!", 1, MSG_OOB), 1);
+	CHECK_EQ(write(s[1], "y", 1), 1);
+}
+
+POSIX_TEST(read_of_data_after_urgent_data_returns_at_once)
+{
+	CHECK(shortest_read(1, send_urgent, 1) < 900 * GMP_US);
+}
+
+/* A read ends at a message with descriptors.  Only the first of a connection waits for long. */
+static void send_descriptors(int fd)
+{
+	struct iovec v = { "x", 1 };
+	union {
+		struct cmsghdr h;
+		char room[CMSG_SPACE(sizeof(int))];
+	} c = { .h = { CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
+	struct msghdr m = {
+		.msg_iov = &v, .msg_iovlen = 1, .msg_control = &c, .msg_controllen = sizeof(c)
+	};
+
+	memcpy(CMSG_DATA(&c.h), &fd, sizeof(fd));
+	CHECK_EQ(sendmsg(fd, &m, 0), 1);
+}
+
+POSIX_TEST(read_after_a_message_with_descriptors_returns_at_once)
+{
+	int64_t shortest = INT64_MAX;
+	char buf[8];
+	int s[2];
+
+	waited_pair(0, s);
+	for (int i = 0; i < TRIES; i++) {
+		wait_for_byte(s[0], s[1], SHORT_US);
+		send_descriptors(s[1]);
+		send_descriptors(s[1]);
+		usleep(SHORT_US);
+		CHECK_EQ(read(s[0], buf, sizeof(buf)), 1);
+
+		int64_t begin = gmp_now();
+
+		CHECK_EQ(read(s[0], buf, sizeof(buf)), 1);
+		shortest = gmp_now() - begin < shortest ? gmp_now() - begin : shortest;
+	}
+	CHECK(shortest < 900 * GMP_US);
+	close_pair(s);
+}
+
+/* The number of the former connection was closed by a call that is not replaced. */
+POSIX_TEST(read_of_an_accepted_connection_returns_at_once)
+{
+	int64_t shortest = INT64_MAX;
+	struct sockaddr_in a;
+	int l = tcp_listener(&a, 4);
+
+	for (int i = 0; i < TRIES; i++) {
+		int c = tcp_connect(&a), s = accept(l, NULL, NULL);
+		char buf[8];
+
+		CHECK_EQ(write(c, "x", 1), 1);
+		usleep(SHORT_US);
+
+		int64_t begin = gmp_now();
+
+		CHECK_EQ(read(s, buf, sizeof(buf)), 1);
+		if (i > 0 && gmp_now() - begin < shortest)
+			shortest = gmp_now() - begin;
+		for (int k = 0; k < 4; k++)
+			wait_for_byte(s, c, SHORT_US);
+		CHECK_EQ(syscall(SYS_close, s), 0);
+		CHECK_EQ(close(c), 0);
+	}
+	CHECK(shortest < 900 * GMP_US);
+	close(l);
+}
+
 /* --- events without a read --- */
 
 POSIX_TEST(read_after_events_without_a_read_waits)

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -471,4 +472,57 @@ static void other_socket(void *arg)
 TEST(multi_check_finds_another_socket_under_the_number)
 {
 	run_procs(1, other_socket, NULL);
+}
+
+/* A registration that fails leaves the record as it was. */
+static void fail_to_register(void *arg)
+{
+	char name[] = "/tmp/gmp-unit-XXXXXX";
+	int file = mkstemp(name);
+	struct calls c;
+	uint64_t id;
+
+	(void)arg;
+	CHECK(file >= 0);
+	CHECK_EQ(unlink(name), 0);
+	begin_read_calls(&c);
+	id = c.pd->socket;
+	CHECK_EQ(dup2(file, c.s[0]), c.s[0]);
+	CHECK_EQ(link_read(&c, 0, 0, id + 1, true), -EPERM);
+	CHECK_EQ(c.pd->socket, id);
+	CHECK(!c.pd->entries);
+	CHECK_EQ(close(file), 0);
+	end_calls(&c);
+}
+
+TEST(multi_failed_lasting_registration_keeps_the_id)
+{
+	run_procs(1, fail_to_register, NULL);
+}
+
+/* After the end of the stream a short read does not mean that nothing is left. */
+static void hang_up(void *arg)
+{
+	struct calls c;
+	uint64_t seen;
+
+	(void)arg;
+	begin_read_calls(&c);
+	send_byte(&c);
+	seen = multi_seen(c.s[0]);
+	CHECK(!multi_is_drained(c.s[0], seen));
+	multi_set_drained(c.s[0], seen);
+	CHECK(multi_is_drained(c.s[0], seen));
+	CHECK_EQ(shutdown(c.s[1], SHUT_WR), 0);
+	while (multi_seen(c.s[0]) == seen)
+		sched_poll_now();
+	seen = multi_seen(c.s[0]);
+	multi_set_drained(c.s[0], seen);
+	CHECK(!multi_is_drained(c.s[0], seen));
+	end_calls(&c);
+}
+
+TEST(multi_end_of_stream_is_never_drained)
+{
+	run_procs(1, hang_up, NULL);
 }
