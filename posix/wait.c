@@ -248,7 +248,8 @@ static int link_read(struct multi_entry *e, const struct io_wait *w, struct glis
 }
 
 /* read: the call, if it reads; NULL: another call. */
-static int link_and_wait(int fd, short events, int64_t deadline, const struct io_wait *read)
+static int link_and_wait(int fd, short events, int64_t deadline, int64_t since,
+			 const struct io_wait *read)
 {
 	struct glist out = { 0 };
 	struct external unused;
@@ -256,7 +257,7 @@ static int link_and_wait(int fd, short events, int64_t deadline, const struct io
 	int result;
 
 	o.multi = (struct multi){ .sg = self_sudog(&unused) };
-	o.entry = (struct multi_entry){ .of = &o.multi, .events = events };
+	o.entry = (struct multi_entry){ .of = &o.multi, .events = events, .since = since };
 	netpoll_add_waiter(); /* POLL-3 */
 	result = read ? link_read(&o.entry, read, &out) : multi_link_unknown(&o.entry, fd, &out);
 	if (unlikely(out.head || out.external))
@@ -272,10 +273,11 @@ static int link_and_wait(int fd, short events, int64_t deadline, const struct io
 }
 
 /* io_park with a deadline that has not passed. */
-static int park_one(int fd, short events, int64_t deadline, const struct io_wait *read)
+static int park_one(int fd, short events, int64_t deadline, int64_t since,
+		    const struct io_wait *read)
 {
 	handler_wait_begin();
-	int result = link_and_wait(fd, events, deadline, read);
+	int result = link_and_wait(fd, events, deadline, since, read);
 
 	handler_wait_end();
 	return result;
@@ -294,13 +296,15 @@ int io_park(int fd, short events, int64_t deadline)
 {
 	int late = too_late(deadline);
 
-	return late ? late : park_one(fd, events, deadline, NULL);
+	return late ? late : park_one(fd, events, deadline, NEVER, NULL);
 }
 
-/* The same for the wait of a call. */
-static int park_call(const struct io_wait *w, int64_t deadline)
+/* The same for the wait of a call, which begins now. */
+static int park_call(struct io_wait *w, int64_t deadline, int64_t now)
 {
-	return park_one(w->fd, w->events, deadline, w->events == POLLIN ? w : NULL);
+	if (!w->since)
+		w->since = now;
+	return park_one(w->fd, w->events, deadline, w->since, w->events == POLLIN ? w : NULL);
 }
 
 /* --- the decision --- */
@@ -339,13 +343,13 @@ static int check(struct io_wait *w)
 }
 
 /* A wait after a check.  Returns 0 to attempt again, or an error. */
-static int wait_checked(const struct io_wait *w)
+static int wait_checked(struct io_wait *w)
 {
 	int64_t begin = gmp_now();
 	int err = too_late(w->deadline);
 
 	if (likely(!err))
-		err = park_call(w, w->deadline);
+		err = park_call(w, w->deadline, begin);
 	if (w->events == POLLIN && !w->has_timeout && !err)
 		hint_set(w->fd, HINT_CALM, gmp_now() - begin < UNCHECKED_NS); /* IOWAIT-5 */
 	return err;
@@ -362,7 +366,8 @@ static void note_expired(const struct io_wait *w)
 static int wait_unchecked(struct io_wait *w, bool untried)
 {
 	note_second_wait(w->fd);
-	int err = park_call(w, gmp_deadline(UNCHECKED_NS));
+	int64_t now = gmp_now();
+	int err = park_call(w, now + UNCHECKED_NS, now);
 
 	w->waits++;
 	if (err == -ETIMEDOUT) {

@@ -27,6 +27,7 @@ struct io_wait {
 	uint64_t seen; /* io_not_ready reads it again for the next attempt; 0: not read */
 	/* set by io_not_ready */
 	int waits;        /* how many times the call has waited */
+	int64_t since;    /* when it began to wait first; 0: it has not */
 	int end;          /* the result if the next attempt finds nothing; 0: none */
 	bool checked;     /* O_NONBLOCK and the timeout are known */
 	bool has_timeout; /* the socket has one */

@@ -202,7 +202,9 @@ static noinline int wait_few(struct pollfd *fds, nfds_t n, int64_t deadline)
 	struct poll_call c = { .fds = fds, .n = n, .entries = entries };
 
 	for (nfds_t i = 0; i < n; i++)
-		entries[i] = (struct multi_entry){ .of = &c.multi, .events = fds[i].events };
+		entries[i] = (struct multi_entry){ .of = &c.multi,
+						   .events = fds[i].events,
+						   .since = NEVER };
 	return poll_wait_any(&c, deadline);
 }
 
@@ -214,7 +216,9 @@ static noinline int wait_many(struct pollfd *fds, nfds_t n, int64_t deadline)
 	if (!entries)
 		return -ENOMEM;
 	for (nfds_t i = 0; i < n; i++)
-		entries[i] = (struct multi_entry){ .of = &c.multi, .events = fds[i].events };
+		entries[i] = (struct multi_entry){ .of = &c.multi,
+						   .events = fds[i].events,
+						   .since = NEVER };
 	int result = poll_wait_any(&c, deadline);
 
 	free(entries);

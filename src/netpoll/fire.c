@@ -25,15 +25,25 @@ static void multi_fire_entry(struct multi *m, int result, struct glist *out)
 	unlock(&m->lock, LR_MULTI);
 }
 
+/* MULTI-9 */
+static struct multi_entry *oldest(const struct polldesc *pd)
+{
+	struct multi_entry *e = pd->entries;
+
+	while (e && e->next)
+		e = e->next;
+	return e;
+}
+
 void multi_fire(struct polldesc *pd, int result, struct glist *out)
 {
-	for (struct multi_entry *e = pd->entries; e; e = e->next)
+	for (struct multi_entry *e = oldest(pd); e; e = e->prev)
 		multi_fire_entry(e->of, result, out);
 }
 
 void multi_event(struct polldesc *pd, unsigned events, struct glist *out)
 {
-	for (struct multi_entry *e = pd->entries; e; e = e->next) {
+	for (struct multi_entry *e = oldest(pd); e; e = e->prev) {
 		if (pd->polled)
 			e->all = 0; /* MULTI-6 */
 		if (pd->polled || events & POLL_HUNG ||
@@ -45,7 +55,7 @@ void multi_event(struct polldesc *pd, unsigned events, struct glist *out)
 
 void multi_close(struct polldesc *pd, bool closed, struct glist *out)
 {
-	for (struct multi_entry *e = pd->entries; e; e = e->next) {
+	for (struct multi_entry *e = oldest(pd); e; e = e->prev) {
 		e->closed = closed;
 		multi_fire_entry(e->of, 0, out);
 	}

@@ -23,6 +23,7 @@ struct multi_entry {
 	struct multi *of;
 	struct polldesc *pd; /* NULL: not linked */
 	uint32_t seen[2];    /* events of the sides before the poll(2) (NETPOLL-2) */
+	int64_t since;       /* when the call began to wait; NEVER: it is served last (MULTI-9) */
 	short events;        /* poll(2)'s */
 	short all;           /* under pd->lock: MULTI-6 */
 	bool closed;         /* written under pd->lock: gmp_close has closed the number; stays */

@@ -60,6 +60,9 @@
  *            reads that end at a message (descriptors, another sender of a unix socket) or for data
  *            below SO_RCVLOWAT.  So such a wait is short, and if it expires although there is data,
  *            hup is set: reads attempt first from then on.
+ *   MULTI-9  Fairness: the entries of a record are in the order of `since`, the newest first.
+ *            They are fired from the oldest on, so the read that has waited for longest attempts
+ *            first.  A read that gets nothing is linked again with its former time.
  *
  * Rejected: an epoll instance per call (n registrations to make and to take away each time, 1 us
  * each); a thread in poll(2) as blocking code (one per call, which cannot be cancelled);
@@ -85,13 +88,22 @@ static short all_events(const struct polldesc *pd, const struct multi_entry *e)
 
 static void link_locked(struct multi_entry *e, struct polldesc *pd)
 {
-	e->all = all_events(pd, e);
+	struct multi_entry *newer = NULL, *next = pd->entries;
+
+	for (; unlikely(next && next->since > e->since); next = next->next) {
+		next->all |= e->events; /* MULTI-6 */
+		newer = next;
+	}
+	e->all = (short)(e->events | (next ? next->all : 0));
 	e->pd = pd;
-	e->prev = NULL;
-	e->next = pd->entries;
-	if (e->next)
-		e->next->prev = e;
-	st_rlx(&pd->entries, e);
+	e->prev = newer;
+	e->next = next;
+	if (next)
+		next->prev = e;
+	if (unlikely(newer != NULL))
+		newer->next = e;
+	else
+		st_rlx(&pd->entries, e);
 	st_rlx(&pd->multi, true);
 }
 

@@ -131,6 +131,90 @@ POSIX_TEST(read_beside_poll_of_the_connection_gets_each_byte)
 	read_with(poll_and_read, 2);
 }
 
+/* --- fairness --- */
+
+enum { TAKERS = 6, MESSAGES = 120 };
+
+static atomic_int taken[TAKERS];
+static int taker_fd, taker_kind;
+
+static void take_messages(void *arg)
+{
+	int i = (int)(intptr_t)arg, fd;
+	char c = 0;
+
+	while (c != 'e') {
+		if (taker_kind == 2) {
+			fd = accept(taker_fd, NULL, NULL);
+			CHECK_EQ(read(fd, &c, 1), 1);
+			CHECK_EQ(close(fd), 0);
+		} else {
+			CHECK_EQ(recv(taker_fd, &c, 1, 0), 1);
+		}
+		if (c != 'e')
+			atomic_fetch_add(&taken[i], 1);
+	}
+}
+
+static void send_to_taker(int to, const struct sockaddr_in *a, char c)
+{
+	int fd = taker_kind == 2 ? tcp_connect(a) : to;
+
+	CHECK_EQ(write(fd, &c, 1), 1);
+	if (fd != to)
+		CHECK_EQ(close(fd), 0);
+}
+
+static int sum_taken(void)
+{
+	int sum = 0;
+
+	for (int i = 0; i < TAKERS; i++)
+		sum += atomic_load(&taken[i]);
+	return sum;
+}
+
+/* None of the threads starves. */
+static void share_messages(int kind)
+{
+	struct peer p[TAKERS];
+	struct sockaddr_in a;
+	int s[2] = { -1, -1 };
+
+	taker_kind = kind;
+	if (kind == 2)
+		s[0] = tcp_listener(&a, TAKERS);
+	else
+		CHECK_EQ(socketpair(AF_UNIX, kind ? SOCK_SEQPACKET : SOCK_STREAM, 0, s), 0);
+	taker_fd = s[0];
+	for (int i = 0; i < TAKERS; i++) {
+		atomic_store(&taken[i], 0);
+		peer_start(&p[i], take_messages, (void *)(intptr_t)i);
+	}
+	usleep(LONG_US);
+	for (int n = 1; n <= MESSAGES; n++) {
+		send_to_taker(s[1], &a, 'x');
+		while (sum_taken() < n)
+			usleep(SHORT_US);
+	}
+	for (int i = 0; i < TAKERS; i++)
+		send_to_taker(s[1], &a, 'e');
+	for (int i = 0; i < TAKERS; i++)
+		peer_join(&p[i]);
+	for (int i = 0; i < TAKERS; i++)
+		CHECK(atomic_load(&taken[i]) > 0);
+	close(s[0]);
+	close(s[1]);
+}
+
+POSIX_TEST(read_of_one_socket_by_several_threads_starves_none)
+{
+	for (int kind = 0; kind < 3; kind++)
+		share_messages(kind);
+}
+
+/* --- waits that end without data --- */
+
 /* A reader whose wait ends without data, while the connection gets its lasting registration. */
 static int64_t process_time(void)
 {

@@ -526,3 +526,46 @@ TEST(multi_end_of_stream_is_never_drained)
 {
 	run_procs(1, hang_up, NULL);
 }
+
+/* --- MULTI-9 --- */
+
+static void check_order(const struct calls *c, const int *order, int n)
+{
+	const struct multi_entry *e = c->pd->entries;
+
+	for (int i = 0; i < n; i++, e = e->next)
+		CHECK(e == &c->e[order[i]]);
+	CHECK(!e);
+}
+
+/* The newest is at the front, which stands for the events of all. */
+static void link_by_time(void *arg)
+{
+	static const int order[3][4] = { { 1, 0 }, { 1, 2, 0 }, { 3, 1, 2, 0 } };
+	static const int64_t since[4] = { 10, 30, 20, 30 };
+	static const short events[4] = { POLLIN, POLLPRI, POLLRDHUP, POLLIN };
+	struct glist out = { 0 };
+	struct calls c;
+
+	(void)arg;
+	begin_calls(&c);
+	for (int i = 0; i < 4; i++) {
+		c.e[i].since = since[i];
+		c.e[i].events = events[i];
+		CHECK_EQ(multi_link_unknown(&c.e[i], c.s[0], &out), MULTI_LINKED);
+		c.pd = netpoll_find(c.s[0]);
+		if (i > 0)
+			check_order(&c, order[i - 1], i + 1);
+	}
+	CHECK_EQ(c.e[1].all, POLLIN | POLLPRI | POLLRDHUP);
+	CHECK_EQ(c.e[3].all, POLLIN | POLLPRI | POLLRDHUP);
+	CHECK_EQ(c.e[2].all, POLLIN | POLLRDHUP);
+	multi_unlink(&c.e[1]);
+	check_order(&c, (const int[]){ 3, 2, 0 }, 3);
+	end_calls(&c);
+}
+
+TEST(multi_entries_are_linked_by_time)
+{
+	run_procs(1, link_by_time, NULL);
+}
