@@ -95,6 +95,10 @@ struct signal_state {
 	bool ran, restarts; /* handlers since the last handler_wait_end; all with SA_RESTART */
 	uint32_t holds;     /* sections in which signals are deferred: SIGTAB-7 */
 	uint64_t deferred;  /* signals that came in such a section */
+	/* of a green thread with own thread-locals: what sigaltstack has set; size 0: nothing */
+	void *alternate;
+	size_t alternate_size;
+	int alternate_flags;
 };
 struct signal_state *gmp__signal_state(void);
 

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Replaces sigaltstack: stores the alternate signal stack of a green thread with own thread-locals.
+ *
+ * The kernel's setting is the OS thread's.  A green thread that changed it would change it for all
+ * others, and it would stay after the green thread has ended and freed that memory.  So the setting
+ * is in the signal_state of the green thread, and handlers run on the alternate stack of the OS
+ * thread (signal.c).  They cannot run on the stored one: the kernel would then begin a second
+ * signal at the top of the OS thread's stack, where the trampoline of the first one still runs.
+ */
+#include <signal.h>
+
+#include "enter.h"
+#include "posix/hook.h"
+
+/* The kernel's least size, which differs from sysconf(_SC_MINSIGSTKSZ). */
+#ifdef __aarch64__
+enum { LEAST = 5120 };
+#else
+enum { LEAST = 2048 };
+#endif
+
+/* Not in each version of signal.h. */
+#define AUTODISARM (INT32_MIN)
+
+static bool has_own_stack(void)
+{
+	const struct g *gp = own_green(); /* also in a handler, and in blocking code */
+
+	return gp && gp->resume & RESUME_OWN_TLS;
+}
+
+/* Returns 0 or an errno. */
+static int store(struct signal_state *s, const stack_t *new)
+{
+	int mode = new->ss_flags & ~AUTODISARM;
+
+	if (mode != 0 && mode != SS_ONSTACK && mode != SS_DISABLE)
+		return EINVAL;
+	if (mode != SS_DISABLE && new->ss_size < LEAST)
+		return ENOMEM;
+	s->alternate = mode == SS_DISABLE ? NULL : new->ss_sp;
+	s->alternate_size = mode == SS_DISABLE ? 0 : new->ss_size;
+	s->alternate_flags = new->ss_flags &AUTODISARM;
+	return 0;
+}
+
+HOOK int sigaltstack(const stack_t *new, stack_t *old)
+{
+	struct signal_state *s = gmp__signal_state();
+
+	if (!has_own_stack())
+		return LIBC(sigaltstack)(new, old);
+	stack_t before = { .ss_sp = s->alternate,
+			   .ss_size = s->alternate_size,
+			   .ss_flags = s->alternate_flags | (s->alternate_size ? 0 : SS_DISABLE) };
+	int err = new ? store(s, new) : 0;
+
+	if (err) {
+		errno = err;
+		return -1;
+	}
+	if (old)
+		*old = before;
+	return 0;
+}
