@@ -31,30 +31,30 @@ static bool has_own_stack(void)
 }
 
 /* Returns 0 or an errno. */
-static int store(struct signal_state *s, const stack_t *new)
+static int store(struct signal_state *s, const stack_t *set)
 {
-	int mode = new->ss_flags & ~AUTODISARM;
+	int mode = set->ss_flags & ~AUTODISARM;
 
 	if (mode != 0 && mode != SS_ONSTACK && mode != SS_DISABLE)
 		return EINVAL;
-	if (mode != SS_DISABLE && new->ss_size < LEAST)
+	if (mode != SS_DISABLE && set->ss_size < LEAST)
 		return ENOMEM;
-	s->alternate = mode == SS_DISABLE ? NULL : new->ss_sp;
-	s->alternate_size = mode == SS_DISABLE ? 0 : new->ss_size;
-	s->alternate_flags = new->ss_flags &AUTODISARM;
+	s->alternate = mode == SS_DISABLE ? NULL : set->ss_sp;
+	s->alternate_size = mode == SS_DISABLE ? 0 : set->ss_size;
+	s->alternate_flags = set->ss_flags & AUTODISARM;
 	return 0;
 }
 
-HOOK int sigaltstack(const stack_t *new, stack_t *old)
+HOOK int sigaltstack(const stack_t *set, stack_t *old)
 {
 	struct signal_state *s = gmp__signal_state();
 
 	if (!has_own_stack())
-		return LIBC(sigaltstack)(new, old);
+		return LIBC(sigaltstack)(set, old);
 	stack_t before = { .ss_sp = s->alternate,
 			   .ss_size = s->alternate_size,
 			   .ss_flags = s->alternate_flags | (s->alternate_size ? 0 : SS_DISABLE) };
-	int err = new ? store(s, new) : 0;
+	int err = set ? store(s, set) : 0;
 
 	if (err) {
 		errno = err;
