@@ -337,6 +337,13 @@ static void begin_read_calls(struct calls *c)
 	multi_unlink(&c->e[0]);
 }
 
+/* Only Linux has ids, so lasting registrations are used only there. */
+static void need_ids(int socket)
+{
+	if (!os_socket_id(socket))
+		check_skip("the system has no ids of sockets");
+}
+
 static void link_reads(void *arg)
 {
 	struct calls c;
@@ -344,8 +351,9 @@ static void link_reads(void *arg)
 
 	(void)arg;
 	begin_calls(&c);
+	need_ids(c.s[0]);
 	id = os_socket_id(c.s[0]);
-	CHECK(id && id != os_socket_id(c.s[1]));
+	CHECK(id != os_socket_id(c.s[1]));
 	CHECK_EQ(link_read(&c, 0, 0, id, false), MULTI_ABSENT);
 	CHECK_EQ(link_read(&c, 0, 0, id, true), MULTI_LINKED);
 	seen = multi_seen(c.s[0]);
@@ -455,6 +463,7 @@ static void other_socket(void *arg)
 
 	(void)arg;
 	begin_read_calls(&c);
+	need_ids(c.s[0]);
 	CHECK_EQ(link_read(&c, 0, multi_seen(c.s[0]), 0, false), MULTI_LINKED);
 	netpoll_check(0, UINT32_MAX, 0, &out);
 	CHECK(!c.multi[0].fired);
@@ -508,6 +517,8 @@ static void hang_up(void *arg)
 
 	(void)arg;
 	begin_read_calls(&c);
+	if (!gmp__poller.reports_urgent)
+		check_skip("each read attempts first with this poller");
 	send_byte(&c);
 	seen = multi_seen(c.s[0]);
 	CHECK(!multi_is_drained(c.s[0], seen));
