@@ -4,11 +4,12 @@
  *
  * A replaced call attempts the system call so that it does not block (io.c, socket.c).  If that
  * returns EAGAIN, io_not_ready decides: the fd is non-blocking, or the caller parks.  The wait uses
- * the one-shot registration that gmp_poll makes for fds that gmp does not know (netpoll/multi.c).
+ * the one-shot registration that gmp_poll makes for fds that gmp does not know (netpoll/multi.c),
+ * or a lasting one (IOWAIT-9).
  *
  *   caller                                          an event, a replaced close
  *    1 attempt: EAGAIN                               1 lock pd; the registration is disarmed
- *    2 O_NONBLOCK?  return EAGAIN                    2 multi_fire: fired = true, claim the waiter
+ *    2 O_NONBLOCK?  return EAGAIN                    2 fire it: fired = true, claim the waiter
  *    3 lock pd; EPOLL_CTL_MOD arms the               3 unlock pd; make it runnable
  *      registration; link the entry; unlock pd
  *    4 lock multi; fired? go to 6
@@ -17,7 +18,7 @@
  *
  * Invariants
  *   IOWAIT-1  No lost wakeup: step 3 comes after the attempt, and arming reports at once what is
- *             ready by then.  So the wait is level-triggered; of IOWAIT-9, see MULTI-8.
+ *             ready by then.  So the wait is level-triggered; of IOWAIT-9, see MULTI-1.
  *   IOWAIT-2  Arming fails with ENOENT if the number has another file than the registered one.  The
  *             new file is then registered.  So code that is not replaced may close and reopen the
  *             number before a wait begins (one without a check is short, IOWAIT-5).  If it does so

@@ -6,7 +6,7 @@
  * one for polls (pd->polled): one-shot, for the events that the linked entries ask for.  It stays
  * in epoll until the fd is closed, and costs nothing while no call is armed.  Arming is a system
  * call for each wait.  So a read of a stream socket (multi_link_read) makes it a lasting one,
- * edge-triggered for reads; a gmp_poll of the fd makes it one-shot again.
+ * edge-triggered for reads; any other wait for the fd makes it one-shot again.
  *
  *   the call (io/poll.c)                             an event, an adoption, a close
  *    1 multi_look: seen = events of the sides         1 lock pd
@@ -24,17 +24,18 @@
  *   a read of a stream socket (posix/wait.c)         an event of a lasting registration
  *    1 seen = events of the read side                 1 lock pd
  *    2 attempt: EAGAIN                                2 events + 1
- *    3 lock pd; lasting, for this socket?             3 fire all entries; none, for the n-th time
- *       events != seen: unlock pd, from 1                in a row: make it one-shot, not armed
- *       no: make it lasting, which reports            4 unlock pd; make the claimed runnable
- *         what is ready
+ *    3 lock pd; lasting, for this socket?             3 fire all entries; if there was none for
+ *       yes, and events != seen: unlock pd, from 1       UNWANTED_MOST events: make it one-shot,
+ *       no: make it lasting (one-shot if entries         not armed
+ *         ask for more): reports what is ready        4 unlock pd; make the claimed runnable
  *    4 link; unlock pd; wait; unlink; from 1
  *
  * Verified by model/multi.pml and lasting.pml.
  *
  * Invariants
  *   MULTI-1  No lost wakeup.  Of a known fd, an event after 1 changes the count, so that 3 sees it,
- *            or finds the entry linked.  Of another one, arming reports what is ready by then.
+ *            or finds the entry linked.  Of another one, arming reports what is ready by then; if
+ *            its registration is lasting, the count is compared, too.
  *   MULTI-2  `fired` changes from false to true once, under multi.lock, before the claim.  A claim
  *            before step 5 fails, since the waiter is not armed, and step 4 sees `fired`.
  *   MULTI-3  The call returns only after step 6: it took pd->lock of each entry after it was
@@ -52,17 +53,21 @@
  *
  *   MULTI-7  While pd->polled is POLLED_LASTING, the linked entries that are not fired ask for
  *            POLLIN alone.  The registration is of the socket with the id pd->socket, which no
- *            other has.  So a caller that finds the same id under the number has the
- *            registered socket; a caller that does not compare it waits for a short time.
+ *            other has (unless the number changed while it was made: begin_lasting).  So a caller
+ *            that finds the same id under the number has the registered socket; a caller that does
+ *            not compare it waits for a short time.
  *   MULTI-8  side[SIDE_READ].drained is the count that a reader read before a short read.  While
- *            it is equal to the count, and the peer has not hung up (pd->hup), the socket is empty
- *            or an event is pending: a reader may link without an attempt.  This does not hold for
- *            reads that end at a message (descriptors, another sender of a unix socket) or for data
- *            below SO_RCVLOWAT.  So such a wait is short, and if it expires although there is data,
- *            hup is set: reads attempt first from then on.
+ *            it is equal to the count, and the peer has not hung up (pd->hup), one of these holds:
+ *            the socket is empty; the kernel has an event that is not counted yet; the registration
+ *            is not lasting, and linking makes it so.  So a reader may link without an attempt.
+ *            This does not hold for reads that end at a message (descriptors, another sender of a
+ *            unix socket) or for data below SO_RCVLOWAT.  So such a wait is short, and if it
+ *            expires although there is data, hup is set: reads attempt first until the next
+ *            registration.
  *   MULTI-9  Fairness: the entries of a record are in the order of `since`, the newest first.
- *            They are fired from the oldest on, so the read that has waited for longest attempts
- *            first.  A read that gets nothing is linked again with its former time.
+ *            They are fired from the oldest on, so the read that has waited for longest is made
+ *            runnable first.  A read that gets nothing is linked again with its former time.  A
+ *            read that begins meanwhile may attempt before them.
  *
  * Rejected: an epoll instance per call (n registrations to make and to take away each time, 1 us
  * each); a thread in poll(2) as blocking code (one per call, which cannot be cancelled);
