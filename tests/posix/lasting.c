@@ -174,7 +174,7 @@ static int sum_taken(void)
 	return sum;
 }
 
-/* Each message is taken once, and no green thread starves; the kernel promises that to no thread. */
+/* Each message is taken once, and no green thread starves: the kernel promises no fairness. */
 static void share_messages(int kind)
 {
 	struct peer p[TAKERS];
