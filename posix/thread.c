@@ -185,7 +185,7 @@ static int read_attr(const pthread_attr_t *attr, struct thread *t, size_t *stack
 static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *), void *arg,
 		  bool c11)
 {
-	struct thread *t = thread_record();
+	struct thread *t = thread_record(), *self = thread_self();
 	size_t stack = 0;
 	int err = t ? read_attr(attr, t, &stack) : EAGAIN;
 
@@ -195,6 +195,7 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	t->arg = arg;
 	t->c11 = c11;
 	t->mask = mask_by(attr);
+	t->policy = self ? ld_rlx(&self->policy) : SCHED_OTHER;
 	if (!err)
 		err = -start(t, stack, out);
 	if (!err)

@@ -57,6 +57,7 @@ struct thread {
 	enum thread_state state; /* (l) */
 	pthread_t joiner;        /* (l) that waits in step 7; 0: none */
 	pthread_t joins;         /* (l) the thread that this one waits for; 0: none */
+	int policy;              /* (a) of pthread_setschedparam: no effect */
 	bool is_main;            /* (c) the thread of main, or the first one of a child of a fork */
 	bool c11;                /* (c) made by thrd_create */
 	void *(*fn)(void *);     /* (c) */

@@ -8,7 +8,8 @@
  *                otherwise to the process
  *   CPU clock    ENOENT: the CPU time of a green thread is not known to the kernel
  *   affinity     stored nowhere: all CPUs of the process; to set it has no effect
- *   scheduling   SCHED_OTHER with priority 0; another policy is EPERM
+ *   scheduling   SCHED_OTHER, SCHED_BATCH and SCHED_IDLE are stored and have no effect; the
+ *                real-time policies are EPERM
  *   name         the record has it, and dumps show it
  *   stack        that of the green thread
  */
@@ -259,20 +260,33 @@ HOOK int pthread_getaffinity_np(pthread_t self, size_t n, cpu_set_t *set)
 
 HOOK int pthread_setschedparam(pthread_t self, int policy, const struct sched_param *param)
 {
-	if (!is_green(self))
-		return LIBC(pthread_setschedparam)(self, policy, param);
 	int least = sched_get_priority_min(policy), most = sched_get_priority_max(policy);
+	bool valid = least >= 0 && param->sched_priority >= least && param->sched_priority <= most;
+	bool stored = policy == SCHED_OTHER || policy == SCHED_BATCH || policy == SCHED_IDLE;
 
-	if (least < 0 || param->sched_priority < least || param->sched_priority > most)
+	threads_lock();
+	struct thread *t = find(self);
+
+	if (t && valid && stored)
+		st_rlx(&t->policy, policy);
+	threads_unlock();
+	if (!t)
+		return LIBC(pthread_setschedparam)(self, policy, param);
+	if (!valid)
 		return EINVAL;
-	return policy == SCHED_OTHER ? 0 : EPERM;
+	return stored ? 0 : EPERM;
 }
 
 HOOK int pthread_getschedparam(pthread_t self, int *policy, struct sched_param *param)
 {
-	if (!is_green(self))
+	threads_lock();
+	const struct thread *t = find(self);
+	int stored = t ? ld_rlx(&t->policy) : SCHED_OTHER;
+
+	threads_unlock();
+	if (!t)
 		return LIBC(pthread_getschedparam)(self, policy, param);
-	*policy = SCHED_OTHER;
+	*policy = stored;
 	param->sched_priority = 0;
 	return 0;
 }

@@ -379,6 +379,53 @@ POSIX_TEST(setschedparam_of_bad_values_is_einval)
 	end_waiting(t);
 }
 
+static int policy_of(pthread_t t)
+{
+	struct sched_param param = { .sched_priority = 5 };
+	int policy = -1;
+
+	CHECK_EQ(pthread_getschedparam(t, &policy, &param), 0);
+	CHECK_EQ(param.sched_priority, 0);
+	return policy;
+}
+
+static void *policy_of_self(void *policy)
+{
+	*(int *)policy = policy_of(pthread_self());
+	return NULL;
+}
+
+static void *change_policy(void *arg)
+{
+	static const int policies[] = { SCHED_BATCH, SCHED_IDLE, SCHED_OTHER };
+	struct sched_param zero = { .sched_priority = 0 };
+
+	for (int i = 0; i < 3; i++) {
+		int of_child = -1;
+
+		CHECK_EQ(pthread_setschedparam(pthread_self(), policies[i], &zero), 0);
+		CHECK_EQ(policy_of(pthread_self()), policies[i]);
+		CHECK_EQ(pthread_join(start(policy_of_self, &of_child), NULL), 0);
+		CHECK_EQ(of_child, policies[i]);
+	}
+	return arg;
+}
+
+POSIX_TEST(setschedparam_of_batch_and_idle_is_kept_and_inherited)
+{
+	CHECK_EQ(pthread_join(start(change_policy, NULL), NULL), 0);
+}
+
+POSIX_TEST(setschedparam_of_another_thread_is_kept)
+{
+	pthread_t t = start_waiting();
+	struct sched_param zero = { .sched_priority = 0 };
+
+	CHECK_EQ(pthread_setschedparam(t, SCHED_BATCH, &zero), 0);
+	CHECK_EQ(policy_of(t), SCHED_BATCH);
+	end_waiting(t);
+}
+
 static void *schedule_self(void *arg)
 {
 	struct sched_param param;
