@@ -227,10 +227,10 @@ static noinline int begin_lasting(struct multi_entry *e, const struct io_wait *w
 	}
 	int result = multi_link_read(e, w->fd, &r, out);
 
-	/* the number may have been closed and reopened since the id was read */
-	if (result == MULTI_LINKED && os_socket_id(w->fd) != r.socket)
-		result = MULTI_CHANGED;
-	return result;
+	if (result != MULTI_LINKED || likely(os_socket_id(w->fd) == r.socket))
+		return result;
+	multi_distrust(w->fd); /* the number was closed and reopened since the id was read */
+	return MULTI_CHANGED;
 }
 
 /* MULTI-7: the id is compared unless the wait is short. */

@@ -52,10 +52,13 @@
  *            a one-shot registration fires all entries, and clears `all` of each.
  *
  *   MULTI-7  While pd->polled is POLLED_LASTING, the linked entries that are not fired ask for
- *            POLLIN alone.  The registration is of the socket with the id pd->socket, which no
- *            other has (unless the number changed while it was made: begin_lasting).  So a caller
- *            that finds the same id under the number has the registered socket; a caller that does
- *            not compare it waits for a short time.
+ *            POLLIN alone, or wait for the close of a file that cannot be polled.  The registration
+ *            is of the socket with the id pd->socket, which no other has.  So a caller that finds
+ *            the same id under the number has the registered socket; a caller that does not compare
+ *            it waits for a short time.  The id is read before the registration is made, and again
+ *            after it: if the number has another socket then, pd->socket becomes NO_SOCKET.  (Not
+ *            noticed: between the two, raw calls give the number another socket, and dup2 gives it
+ *            the first one back.)
  *   MULTI-8  side[SIDE_READ].drained is the count that a reader read before a short read.  While
  *            it is equal to the count, and the peer has not hung up (pd->hup), one of these holds:
  *            the socket is empty; the kernel has an event that is not counted yet; the registration
@@ -253,4 +256,13 @@ int multi_link_read(struct multi_entry *e, int fd, const struct multi_read *r, s
 
 	unlock(&pd->lock, LR_POLLDESC);
 	return result;
+}
+
+void multi_distrust(int fd)
+{
+	struct polldesc *pd = netpoll_find(fd);
+
+	lock(&pd->lock, LR_POLLDESC);
+	pd->socket = NO_SOCKET;
+	unlock(&pd->lock, LR_POLLDESC);
 }

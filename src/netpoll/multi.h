@@ -42,6 +42,10 @@ struct multi_read {
  */
 int multi_link_read(struct multi_entry *e, int fd, const struct multi_read *r, struct glist *out);
 
+/* The registration that multi_link_read made may be of another socket than the caller read the id
+ * of: no wait may rely on it (MULTI-7). */
+void multi_distrust(int fd);
+
 /* The events of fd's read side, to be read before an attempt; never 0 if there is a record. */
 static inline uint64_t multi_seen(int fd)
 {

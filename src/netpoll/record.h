@@ -55,6 +55,7 @@ enum pd_end { PD_GOES_ON = 0, PD_ENDS = 1, PD_ENDS_WITH_EINVAL = 2 };
  *   POLLED_ONCE     one-shot: armed by each wait
  *   POLLED_LASTING  edge-triggered, for reads of a stream socket
  */
+#define NO_SOCKET UINT64_MAX /* an id that no socket has */
 enum pd_polled { POLLED_NOT = 0, POLLED_ONCE = 1, POLLED_LASTING = 2 };
 
 /* The thread that has adopted an fd: a G, by its g struct and generation, or an external thread, by
