@@ -95,7 +95,7 @@ enum { SIG_FORWARD = 32, FIRST_QUEUED = 32, SIGSET_BYTES = 8 }; /* lower: pendin
 
 /* THREAD_STACK: handlers may run there.  TRY_NS, TRIES: 5 ms until a signal is handled by the
  * signal thread, since its receiver is in a wait that no handler ends; not measured. */
-enum { THREAD_STACK = 256 * 1024, TRY_NS = 100000, TRIES = 50 };
+enum { THREAD_STACK = 512 * 1024, TRY_NS = 100000, TRIES = 50 };
 
 static struct {
 	struct lock lock;

@@ -14,6 +14,9 @@
  *                                      green thread, and the stack pointer if that has left the
  *                                      stack
  *
+ * An address in the guard of that alternate stack is an overflow by a handler of the program: a
+ * line, then the signal ends the process.
+ *
  * Faults on g0 and of external threads go to the program's disposition without a line.
  *
  * The program's own signals: an M has the mask of the thread that began the run.  So a child of
@@ -65,8 +68,10 @@
 #define AT_MINSIGSTKSZ 51
 #endif
 
-/* Stack that the handlers use themselves: a symbol lookup reads a file. */
-enum { HANDLER_BYTES = 48 * 1024 };
+/* REPORT_BYTES: what the handlers need themselves: a symbol lookup reads a file.  HANDLER_BYTES:
+ * with room for handlers of the program, which is address space alone until they use it.  The guard
+ * is below it. */
+enum { REPORT_BYTES = 48 * 1024, HANDLER_BYTES = 256 * 1024, ALTSTACK_GUARD = STACK_GUARD };
 
 /* Report of an overflow: number of shown calls outside the program, and of calls of the program
  * above them. */
@@ -203,6 +208,43 @@ static void say_fault_sig(const struct g *gp, int signo, const siginfo_t *info, 
 	line_write_sig(&l, STDERR_FILENO);
 }
 
+static size_t altstack_bytes(size_t use)
+{
+	return round_up(getauxval(AT_MINSIGSTKSZ) + use, PAGE);
+}
+
+/* The alternate stack of m has overflowed.  The stack pointer is below it, so the kernel has put
+ * the frame of the handler that runs now at its begin. */
+static bool is_altstack_guard_sig(const struct m *m, const siginfo_t *info)
+{
+	uintptr_t end = (uintptr_t)m->altstack;
+
+	return end && info->si_code > 0 && info->si_code != SI_KERNEL &&
+	       end - (uintptr_t)info->si_addr <= ALTSTACK_GUARD;
+}
+
+static void say_handler_overflow_sig(const struct m *m, const siginfo_t *info, const void *context)
+{
+	struct line l = { .n = 0 };
+
+	line_str_sig(&l, "gmp: fatal: stack overflow in a signal handler: ");
+	line_dec_sig(&l, altstack_bytes(HANDLER_BYTES));
+	line_str_sig(&l, " bytes reserved, ");
+	line_dec_sig(&l, (uintptr_t)m->altstack - (uintptr_t)info->si_addr);
+	line_str_sig(&l, " bytes past the end, in ");
+	line_sym_sig(&l, context_pc_sig(context));
+	line_str_sig(&l, "\n");
+	line_write_sig(&l, STDERR_FILENO);
+}
+
+/* The return repeats the fault, which ends the process. */
+static void die_of_overflow_sig(int signo)
+{
+	signal(SIGSEGV, SIG_DFL);
+	if (signo != SIGSEGV)
+		raise(SIGSEGV);
+}
+
 static bool no_handler(const struct sigaction *sa)
 {
 	return sa->sa_handler == SIG_DFL || sa->sa_handler == SIG_IGN;
@@ -278,6 +320,11 @@ static void on_fault(int signo, siginfo_t *info, void *context)
 	if (!m)
 		m = gmp__blockedm();
 	gp = m ? m->curg : NULL;
+	if (m && is_altstack_guard_sig(m, info)) {
+		say_handler_overflow_sig(m, info, context);
+		die_of_overflow_sig(signo);
+		return;
+	}
 	if (gp && gp->stack && info->si_code > 0) {
 		uintptr_t addr = info->si_code == SI_KERNEL ? 0 : (uintptr_t)info->si_addr;
 		enum fault kind = what_fault_sig(gp, addr, context_sp_sig(context));
@@ -287,10 +334,8 @@ static void on_fault(int signo, siginfo_t *info, void *context)
 		else if (no_handler(old_action(signo)))
 			say_fault_sig(gp, signo, info, context);
 		if (kind == FAULT_GUARD) {
-			signal(SIGSEGV, SIG_DFL);
-			if (signo != SIGSEGV)
-				raise(SIGSEGV);
-			return; /* the fault repeats, and ends the process */
+			die_of_overflow_sig(signo);
+			return;
 		}
 	}
 	call_old_handler_sig(signo, info, context);
@@ -554,11 +599,6 @@ void signal_fini(void)
 	unlend_altstacks();
 }
 
-static size_t altstack_bytes(void)
-{
-	return round_up(getauxval(AT_MINSIGSTKSZ) + HANDLER_BYTES, PAGE);
-}
-
 /* Sets the program's mask, without the signals that the runtime needs. */
 static void set_m_mask(void)
 {
@@ -587,20 +627,24 @@ static stack_t small_altstack;
 
 static bool give_altstack(struct m *m)
 {
-	stack_t ss = { .ss_size = altstack_bytes() }, old;
+	stack_t ss = { .ss_size = altstack_bytes(HANDLER_BYTES) }, old;
 
 	if (sigaltstack(NULL, &old) == 0 && !(old.ss_flags & SS_DISABLE)) {
-		if (m->ours || old.ss_size >= ss.ss_size)
+		if (m->ours || old.ss_size >= altstack_bytes(REPORT_BYTES))
 			return true;
 		small_altstack = old;
 	}
-	ss.ss_sp = os_reserve(ss.ss_size);
-	if (!ss.ss_sp)
+	char *map = os_reserve(ALTSTACK_GUARD + ss.ss_size);
+
+	if (!map)
 		return false;
+	ss.ss_sp = map + ALTSTACK_GUARD;
 	if (sigaltstack(&ss, NULL) < 0) {
-		os_release(ss.ss_sp, ss.ss_size);
+		os_release(map, ALTSTACK_GUARD + ss.ss_size);
 		return false;
 	}
+	if (os_guard_light(map, ALTSTACK_GUARD))
+		os_guard_protect(map, ALTSTACK_GUARD); /* no room for a mapping: no guard */
 	m->altstack = ss.ss_sp;
 	return true;
 }
@@ -633,6 +677,7 @@ void signal_thread_end(struct m *m)
 	if (sigaltstack(NULL, &now) < 0 || now.ss_sp == m->altstack)
 		sigaltstack(&ss, NULL);
 	if (!san_keeps_altstack())
-		os_release(m->altstack, altstack_bytes());
+		os_release((char *)m->altstack - ALTSTACK_GUARD,
+			   ALTSTACK_GUARD + altstack_bytes(HANDLER_BYTES));
 	m->altstack = NULL;
 }

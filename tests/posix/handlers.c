@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests where handlers run: signals of tgkill, handlers that sleep on two threads at once, and
- * signals for a green thread in a wait of gmp.h, which no handler ends.
+ * Tests where handlers run: signals of tgkill, handlers that sleep on two threads at once or use
+ * much stack, and signals for a green thread in a wait of gmp.h, which no handler ends.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -176,6 +176,57 @@ POSIX_TEST(kill_of_thread_runs_the_handler_while_it_waits_in_gmp)
 	CHECK_EQ(pthread_kill(t, SIGUSR1), 0);
 	thread_await(&ran, 1);
 	gmp_sem_release(&inner, 1);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+	CHECK_EQ(ran, 1);
+}
+
+/* --- room --- */
+
+enum { MUCH = 200 << 10 };
+
+static void use_much_stack(int signo)
+{
+	volatile char much[MUCH];
+
+	for (int i = 0; i < MUCH; i += 1024)
+		much[i] = (char)signo;
+	if (much[MUCH - 1024] == (char)signo)
+		thread_count(&ran);
+}
+
+static void *sleep_until_handled(void *arg)
+{
+	int n = (int)(intptr_t)arg;
+
+	CHECK_EQ(sem_post(&begun), 0);
+	thread_await(&ran, n);
+	return NULL;
+}
+
+POSIX_TEST(handler_has_room_for_200_kib)
+{
+	begin_gmp_wait();
+	handle(use_much_stack);
+	CHECK_EQ(raise(SIGUSR1), 0);
+	pthread_t t = start(sleep_until_handled, (void *)2);
+
+	CHECK_EQ(sem_wait(&begun), 0);
+	CHECK_EQ(pthread_kill(t, SIGUSR1), 0);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+	t = start(sleep_until_handled, (void *)3);
+	CHECK_EQ(sem_wait(&begun), 0);
+	CHECK_EQ(kill(getpid(), SIGUSR1), 0);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+	CHECK_EQ(ran, 3);
+}
+
+POSIX_TEST(handler_during_a_wait_in_gmp_has_room_for_200_kib)
+{
+	begin_gmp_wait();
+	handle(use_much_stack);
+	pthread_t t = start(send_to_process, NULL);
+
+	gmp_sem_acquire(&inner);
 	CHECK_EQ(pthread_join(t, NULL), 0);
 	CHECK_EQ(ran, 1);
 }

@@ -347,6 +347,30 @@ TEST(signal_handler_restored_runs_on_no_green_stack)
 	gmp_chan_free(stopped);
 }
 
+enum { MUCH = 200 << 10 };
+
+static void use_much_stack(int signo)
+{
+	volatile char much[MUCH];
+
+	for (int i = 0; i < MUCH; i += 1024)
+		much[i] = (char)signo;
+	atomic_fetch_add(&handled_at, much[MUCH - 1024] == (char)signo);
+}
+
+static void raise_signal(UNUSED void *arg)
+{
+	CHECK_EQ(raise(SIGUSR1), 0);
+}
+
+TEST(signal_handler_has_room_for_200_kib)
+{
+	CHECK(signal(SIGUSR1, use_much_stack) != SIG_ERR);
+	atomic_store(&handled_at, 0);
+	run_procs(2, raise_signal, NULL);
+	CHECK_EQ(atomic_load(&handled_at), 1);
+}
+
 static atomic_bool computing;
 
 static void compute_and_yield(UNUSED void *arg)
