@@ -3,7 +3,7 @@
  * Tests a select whose steps interleave with those of other threads. Each case stops one thread at
  * a chosen point and lets the others act.
  *
- * floors 0..6, wrap: wait_on ready chan_unlink gmp__unlock_check
+ * floors 0..6, wrap: wait_on ready chan_unlink shutdown_kill_all gmp__unlock_check
  */
 #define _GNU_SOURCE 1
 #include "../runtime/util.h"
@@ -64,6 +64,8 @@ void __real_chan_unlink(struct sudog *sg);
 void __wrap_chan_unlink(struct sudog *sg);
 void __real_gmp__unlock_check(enum lockrank rank);
 void __wrap_gmp__unlock_check(enum lockrank rank);
+void __real_shutdown_kill_all(void);
+void __wrap_shutdown_kill_all(void);
 
 static commit_fn late_commit, stepped_commit;
 static int by_steps; /* the next commit is single-stepped on this thread */
@@ -102,6 +104,14 @@ void __wrap_chan_unlink(struct sudog *sg)
 	if (is_mine(&before_leave))
 		stop_at(&before_leave);
 	__real_chan_unlink(sg);
+}
+
+static atomic_int ms_have_ended;
+
+void __wrap_shutdown_kill_all(void)
+{
+	atomic_store(&ms_have_ended, 1);
+	__real_shutdown_kill_all();
 }
 
 #ifdef GMP_DEBUG_CHECKS /* other builds have no such function */
@@ -525,11 +535,10 @@ static void leave_matched(void *arg)
 	WAIT_FOR(atomic_load(&before_ready.there));
 }
 
+/* No M runs the matched G any more, and shutdown_kill_all waits until it is runnable. */
 static void *open_after_stop(UNUSED void *arg)
 {
-	WAIT_FOR(atomic_load(&before_ready.there));
-	WAIT_FOR(gmp_procs() == 0);
-	usleep(2000);
+	WAIT_FOR(atomic_load(&ms_have_ended));
 	pass(&before_ready);
 	return NULL;
 }
@@ -540,6 +549,7 @@ TEST(select_killed_after_match_is_dequeued)
 		pthread_t t;
 
 		arm(&before_ready, 0);
+		atomic_store(&ms_have_ended, 0);
 		for (int i = 0; i < MOST; i++)
 			kept[i] = chan(0);
 		CHECK_EQ(pthread_create(&t, NULL, open_after_stop, NULL), 0);
