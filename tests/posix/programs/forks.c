@@ -9,6 +9,7 @@
 #include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -309,7 +310,7 @@ static void loop(void)
 
 /* --- busy: forks of threads that compute, so that they run without a P --- */
 
-static volatile bool stop;
+static atomic_bool stop;
 
 static void *compute(void *arg)
 {
