@@ -105,7 +105,7 @@ static struct {
 	uint64_t forwarded;      /* (a) RECEIVER-8 */
 	int tid;                 /* (a) of the signal thread; 0: there is none */
 	int forced;              /* (o) of the signal thread: it handles this signal itself */
-	bool starting;           /* under the lock */
+	gmp_once start;          /* of the signal thread */
 	bool has_key;            /* under the lock */
 	pthread_key_t key;       /* its destructor ends a receiver */
 } rec;
@@ -389,11 +389,11 @@ void gmp__handler_wait_begin(void)
 {
 	struct receiver *r = receiver_self();
 
+	if (unlikely(r && !ld_rlx(&rec.tid)))
+		receiver_begin(); /* which waits: before the stage of this wait begins (KILL-2) */
 	kill_wait_begin();
 	if (likely(!r))
 		return;
-	if (unlikely(!ld_rlx(&rec.tid)))
-		receiver_begin();
 	st_rlx(&r->busy, 1u);
 	lock(&rec.lock, LR_RECEIVER);
 	r->waits = true;
@@ -669,7 +669,7 @@ static void forget_signal_thread(void)
 	st_rlx(&rec.tid, 0);
 	st_rlx(&rec.forwarded, UINT64_C(0));
 	st_rlx(&rec.main.run, 0u);
-	rec.starting = false;
+	rec.start = (gmp_once)GMP_ONCE_INIT;
 	rec.others = NULL;
 }
 
@@ -682,20 +682,6 @@ static void forget_own_receiver(void)
 	s->has_mask = false; /* the mask of the OS thread is that of the main receiver */
 	if (rec.has_key)
 		pthread_setspecific(rec.key, NULL);
-}
-
-static bool claim_start(void)
-{
-	static bool registered;
-
-	lock(&rec.lock, LR_RECEIVER);
-	bool mine = !ld_rlx(&rec.tid) && !rec.starting;
-
-	rec.starting |= mine;
-	unlock(&rec.lock, LR_RECEIVER);
-	if (mine && !registered)
-		registered = pthread_atfork(NULL, NULL, forget_signal_thread) == 0;
-	return mine;
 }
 
 /* A handler on the signal thread may unblock SIG_FORWARD by libc's pthread_sigmask: then a signal
@@ -712,30 +698,37 @@ static void ignore_forward(void)
 		syscall(SYS_rt_sigaction, SIG_FORWARD, &ignore, NULL, SIGSET_BYTES);
 }
 
+/* If there is no thread after it, handlers run where they interrupt. */
+static void start_signal_thread(void *unused)
+{
+	static bool registered;
+	gmp_sem started = GMP_SEM_INIT(0);
+	pthread_t t;
+
+	(void)unused;
+	if (!registered)
+		registered = pthread_atfork(NULL, NULL, forget_signal_thread) == 0;
+	ignore_forward();
+	if (os_thread_start(&t, signal_thread_start, &started, THREAD_STACK))
+		return;
+	int masked = gmp_cancel_mask(1); /* `started` outlives the release */
+
+	pthread_detach(t);
+	gmp_sem_acquire(&started);
+	if (masked == 0)
+		gmp_cancel_mask(0);
+}
+
+/* Another thread may be starting it: after that, pthread_kill and raise rely on it. */
+void receiver_begin(void)
+{
+	if (!ld_rlx(&rec.tid) && receiver_routes())
+		gmp_once_do(&rec.start, start_signal_thread, NULL);
+}
+
 void receiver_adopt(void)
 {
 	forget_own_receiver();
 	if (ld_rlx(&gmp__signals_used))
 		receiver_begin();
-}
-
-void receiver_begin(void)
-{
-	gmp_sem started = GMP_SEM_INIT(0);
-	pthread_t t;
-
-	if (ld_rlx(&rec.tid) || !receiver_routes() || !claim_start())
-		return;
-	ignore_forward();
-	int err = os_thread_start(&t, signal_thread_start, &started, THREAD_STACK);
-
-	if (!err) {
-		int masked = gmp_cancel_mask(1); /* `started` outlives the release */
-
-		pthread_detach(t);
-		gmp_sem_acquire(&started);
-		if (masked == 0)
-			gmp_cancel_mask(0);
-	}
-	rec.starting = err != 0; /* if there is no thread, handlers run where they interrupt */
 }

@@ -18,6 +18,7 @@
 
 #include "base/lock.h"
 #include "base/os.h"
+#include "enter.h"
 #include "g.h"
 #include "m.h"
 #include "posix/kill.h"
@@ -160,7 +161,12 @@ HOOK int pthread_sigqueue(pthread_t self, int sig, const union sigval value)
 {
 	int err = signal_thread(self, sig, &value);
 
-	return err == NOT_GREEN ? LIBC(pthread_sigqueue)(self, sig, value) : err;
+	if (err != NOT_GREEN)
+		return err;
+	if (self != pthread_self() || !own_green())
+		return LIBC(pthread_sigqueue)(self, sig, value);
+	/* not in the table: main of gmp_run, or a green thread of gmp_spawn */
+	return !is_valid(sig) ? EINVAL : sig ? send_signal(os_thread_id(), sig, &value) : 0;
 }
 
 /* --- names --- */

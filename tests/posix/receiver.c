@@ -73,6 +73,50 @@ POSIX_TEST(signal_is_handled_while_main_runs_with_the_mask_of_another_thread)
 	mask(SIG_UNBLOCK, SIGUSR2);
 }
 
+/* --- the begin of the signal thread --- */
+
+enum { STARTERS = 4 };
+
+static int arrived, handled;
+
+static void count_handled(int signo)
+{
+	(void)signo;
+	thread_count(&handled);
+}
+
+/* The first handlers of the process: each sigaction returns when the signal thread has begun. */
+static void *begin_and_raise(void *arg)
+{
+	thread_count(&arrived);
+	while (__atomic_load_n(&arrived, __ATOMIC_ACQUIRE) < STARTERS)
+		sched_yield();
+	struct sigaction sa = { .sa_handler = count_handled };
+
+	CHECK_EQ(sigaction(SIGUSR1, &sa, NULL), 0);
+	mask(SIG_BLOCK, SIGUSR1);
+	CHECK_EQ(raise(SIGUSR1), 0);
+	return arg;
+}
+
+static void *raise_of_first_handler(void *arg)
+{
+	pthread_t t[STARTERS];
+
+	arrived = handled = 0;
+	for (int i = 0; i < STARTERS; i++)
+		t[i] = start(begin_and_raise, NULL);
+	for (int i = 0; i < STARTERS; i++)
+		join(t[i]);
+	CHECK_EQ(handled, 0);
+	return arg;
+}
+
+POSIX_TEST(raise_of_a_blocked_signal_after_the_first_sigaction_stays_pending)
+{
+	raise_of_first_handler(NULL);
+}
+
 /* --- MASK-1: a signal that is pending for the OS thread of a caller that blocks it --- */
 
 static sigjmp_buf back;

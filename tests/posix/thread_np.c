@@ -177,6 +177,10 @@ POSIX_TEST(sigqueue_of_self_runs_the_handler_before_it_returns)
 {
 	handle_value();
 	CHECK_EQ(pthread_join(start(sigqueue_self, NULL), NULL), 0);
+	signals = 0;
+	sigqueue_self(NULL); /* the caller was not made by pthread_create */
+	CHECK_EQ(pthread_sigqueue(pthread_self(), 0, (union sigval){ 0 }), 0);
+	CHECK_EQ(pthread_sigqueue(pthread_self(), 1000, (union sigval){ 0 }), EINVAL);
 }
 
 POSIX_TEST(sigqueue_of_bad_signal_is_einval)
