@@ -49,7 +49,7 @@
  *    1 steps 1 to 3 from above                       1 errand = 0
  *    2 a slot that is NULL or has the key = the      2 takes the key of each slot: slot = NULL
  *      key, by compare-and-swap     ORD(posted)      3 wakes all waiters of these keys
- *    3 errand = 1, wakes sysmon     ORD(sysmon)
+ *    3 errand = 1, wakes sysmon     ORD(sysmon), also from its pause (DUMPSIG-1)
  *
  *   LATER-1  A slot is written before errand is set, and sysmon clears errand before it reads the
  *            slots.  So no wakeup is lost.

@@ -33,7 +33,8 @@
  *   - An OS thread of the runtime has ended: join it.
  *   - A green thread has waited for a second for a known G (a mutex, a join): search for cycles, at
  *     most once a second (sched.long_waits).
- *   - A signal asks for a dump (sched.errand).
+ *   - A signal asks for a dump, or a handler of the program has ended a wait (sched.errand).  Both
+ *     end the pause between two polls (sched.sysmon_called).
  *   - GMP_DEBUG=schedtrace: write a report whenever it is due, also while all Ps are idle.
  *   - Stacks: return the memory below the stack pointer of a G that has been parked for a second,
  *     and the memory of free stacks that were not used for a second.
@@ -590,6 +591,8 @@ static void *sysmon_main(void *arg)
 		check_fd_waits(now);
 		trim_memory(now);
 		m_join_one(true);
+		if (unlikely(ld_rlx(&sched.sysmon_called)))
+			xchg_seq(&sched.sysmon_called, 0); /* ORD(sysmon): before errand and stop */
 		if (unlikely(ld_rlx(&sched.errand)))
 			sched.on_errand();
 		longrun_write();
@@ -601,8 +604,9 @@ static void *sysmon_main(void *arg)
 		}
 		if (may_sleep(now) && !ld_rlx(&sched.errand))
 			sysmon_sleep();
-		else
-			os_futex_wait(&mon.stop, 0, min_of(now + pause_ns(now), mon.next_report));
+		else if (!ld_rlx(&mon.stop))
+			os_futex_wait(&sched.sysmon_called, 0,
+				      min_of(now + pause_ns(now), mon.next_report));
 	}
 	return NULL;
 }
@@ -628,7 +632,8 @@ void sysmon_stop(void)
 {
 	st_seq(&mon.stop, 1); /* ORD(sysmon): before sysmon_asleep, which sysmon may be setting */
 	st_seq(&sched.sysmon_asleep, 0);
-	os_futex_wake(&mon.stop, 1);
+	st_seq(&sched.sysmon_called, 1); /* ORD(sysmon): after mon.stop */
+	os_futex_wake(&sched.sysmon_called, 1);
 	os_futex_wake(&sched.sysmon_asleep, 1);
 	pthread_join(mon.thread, NULL);
 	longrun_write();

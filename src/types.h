@@ -712,6 +712,7 @@ struct sched {
 	int64_t longest_queued; /* (a) sysmon's, ns */
 	uint64_t latency_told[GMP_LATENCY_CAUSES + 1]; /* (a) stats.c: longest that were reported */
 	uint32_t errand;                               /* (a) 1: sysmon must call on_errand */
+	uint32_t sysmon_called; /* (a) 1: its pause ends at once: DUMPSIG-1 */
 	uint32_t sysmon_asleep; /* (a) 1: sysmon sleeps here until an M has a P: wake_sysmon */
 };
 

@@ -3,8 +3,8 @@
  * Dumps on a signal: the handler notifies sysmon, which starts an OS thread that dumps.
  *
  *   handler (dump_on_signal)          sysmon                             OS thread for this dump
- *    1 errand = 1                      3 errand = 0, start the thread     4 gmp_dump(2)
- *    2 wake sysmon if it sleeps
+ *    1 errand = 1                      3 called = 0; errand?              5 gmp_dump(2)
+ *    2 called = 1, wake sysmon         4 errand = 0, start the thread
  *
  * The handler may interrupt any code, so it does nothing else. sysmon runs even if no green thread
  * does. It does not dump itself, since a dump waits if stderr has no room, and sysmon must not
@@ -15,9 +15,10 @@
  * (sys/notify.c).
  *
  * Invariants
- *   DUMPSIG-1  The handler sets errand before it reads sysmon_asleep. sysmon sets sysmon_asleep
- *              before it reads errand. So no signal is lost.                              
- *              ORD(sysmon)
+ *   DUMPSIG-1  The handler sets errand before sysmon_called, and reads sysmon_asleep after that.
+ *              sysmon clears sysmon_called before it reads errand, and pauses while sysmon_called
+ *              is 0; before a longer sleep it sets sysmon_asleep, then reads errand. So no signal
+ *              is lost, and none waits for the end of a pause.  ORD(sysmon)
  *   DUMPSIG-2  The old disposition is restored if gmp's handler is still installed: by
  *              dump_signal_set, at the end of the run, and in the child of a fork.
  */
@@ -57,7 +58,9 @@ errand_fn gmp__posix_errand;
 
 unsanitized void raise_errand_sig(void)
 {
-	st_seq(&sched.errand, 1);                /* ORD(sysmon): DUMPSIG-1 */
+	st_seq(&sched.errand, 1);        /* ORD(sysmon): DUMPSIG-1 */
+	st_seq(&sched.sysmon_called, 1); /* ORD(sysmon) */
+	os_futex_wake(&sched.sysmon_called, 1);
 	if (ld_seq(&sched.sysmon_asleep)) {      /* ORD(sysmon) */
 		st_seq(&sched.sysmon_asleep, 0); /* ORD(sysmon) */
 		os_futex_wake(&sched.sysmon_asleep, 1);
