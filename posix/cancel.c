@@ -6,7 +6,7 @@
  *    1 lock the table; t has not ended            a a wait returns -ECANCELED, or a cancellation
  *    2 t->pending = true                            point finds its G cancelled
  *    3 gmp_cancel: the G's flag, and its          b lock the table, read pending, unlock
- *      present wait                               c if it is set: unwind to the base of the thread
+ *      present wait; sigwait: KILL-6              c if it is set: unwind to the base of the thread
  *    4 unlock
  *
  * Invariants
@@ -21,6 +21,7 @@
  */
 #include "posix/cancel.h"
 
+#include "posix/kill.h"
 #include "posix/thread.h"
 
 static void act(struct thread *t)
@@ -67,6 +68,7 @@ static bool cancel(pthread_t self, int *err)
 	if (t && t->state != THREAD_ENDED) {
 		t->pending = true;
 		*err = -gmp_cancel((gmp_g *)t->g);
+		kill_cut_sigwait(t);
 	}
 	threads_unlock();
 	return t != NULL;

@@ -50,6 +50,8 @@
  *           blocks these.  In step 4 the note is sent under the lock; it ends sigwait's call, which
  *           then takes the signal from killed.  T writes expected, then reads killed.  Before T
  *           leaves, it clears expected under the lock, and removes a note that was sent (`noted`).
+ *             pthread_cancel sets pending, then reads expected, both under the lock; T writes
+ *             expected, then reads pending under the lock.  So T sees the request, or gets a note.
  *   KILL-7  While T runs a handler, or is about to be in a call with a mask, the kernel may block a
  *           signal that T admits; then passes are repeated without bound (`handling`).  If the
  *           signal is blocked otherwise (BLOCKED_TRIES), or T is in a wait of a gmp_ function
@@ -630,12 +632,34 @@ bool kill_expect(const sigset_t *set, sigset_t *before)
 {
 	struct thread *t = self_record();
 
-	if (!t || !receiver_has_thread())
+	if (!t)
 		return false;
 	LIBC(pthread_sigmask)(SIG_BLOCK, set, before);
 	st_rlx(&t->expected, mask_of(set));
 	sched_light_fence(); /* ORD(cancel): KILL-6 */
 	return true;
+}
+
+bool kill_is_cancelled(void)
+{
+	struct thread *t = self_record();
+
+	if (!t || t->disabled || t->exiting)
+		return false;
+	threads_lock();
+	bool pending = t->pending;
+
+	threads_unlock();
+	return pending;
+}
+
+void kill_cut_sigwait(struct thread *t)
+{
+	uint64_t bits = ld_rlx(&t->expected) & ~(mask_bit(SIGKILL) | mask_bit(SIGSTOP));
+	int tid = bits ? thread_runs_on(t->g) : 0;
+
+	if (tid)
+		end_sigwait(t, bits, tid);
 }
 
 void kill_note_taken(void)

@@ -65,6 +65,10 @@ int kill_take(uint64_t set, siginfo_t *info);
 /* In blocking code, around a call of libc that takes signals of the set: KILL-6.  *before: the mask
  * of the OS thread.  False: signals are not brought to the caller; without kill_unexpect. */
 bool kill_expect(const sigset_t *set, sigset_t *before);
+/* The caller, in such a call, has been cancelled. */
+bool kill_is_cancelled(void);
+/* With the table's lock, after t->pending was set: end such a call of t. */
+void kill_cut_sigwait(struct thread *t);
 /* The call has taken a note. */
 void kill_note_taken(void);
 void kill_unexpect(const sigset_t *before);

@@ -65,6 +65,10 @@ static int take(const sigset_t *set, siginfo_t *got, const struct timespec *time
 
 	gmp__signal_state()->ran = false;
 	while (!(signo = take_once(set, got, timeout))) {
+		if (kill_is_cancelled()) {
+			errno = ECANCELED;
+			return -1;
+		}
 		if (deadline == GMP_FOREVER)
 			continue;
 		left = left_of(deadline);
@@ -83,11 +87,12 @@ static int wait_kernel(const sigset_t *set, siginfo_t *info, const struct timesp
 		return signo;
 	if (!kill_expect(set, &before))
 		return take(set, info, timeout);
-	signo = kill_take(mask_of(set), info); /* KILL-6 */
+	bool cancelled = kill_is_cancelled(); /* KILL-6, as the next */
 
+	signo = cancelled ? -1 : kill_take(mask_of(set), info);
 	if (!signo)
 		signo = take(set, info, timeout);
-	int err = errno;
+	int err = cancelled ? ECANCELED : errno;
 
 	if (signo < 0 && err == EAGAIN) { /* its note may be on the way */
 		int late = kill_take(mask_of(set), info);
@@ -110,6 +115,8 @@ static int wait_for_info(const sigset_t *set, siginfo_t *info, const struct time
 	int signo = how == HOOK_LIBC ? LIBC(sigtimedwait)(set, &got, timeout)
 				     : HOOK_BLOCKING(wait_kernel(set, &got, timeout));
 
+	if (signo < 0 && errno == ECANCELED)
+		cancel_point(); /* ends the caller */
 	if (signo > 0) {
 		siginfo_unpack_sig(&got);
 		got.si_errno = 0;
@@ -211,6 +218,8 @@ HOOK int pause(void)
 
 	if (how == HOOK_LIBC)
 		return LIBC(pause)();
+	if (how == HOOK_PARK)
+		receiver_begin(); /* then another thread than main parks */
 	if (how == HOOK_PARK && kill_reaches_caller())
 		return suspend_parked(NULL);
 	if (how == HOOK_PARK)
@@ -224,6 +233,8 @@ HOOK int sigsuspend(const sigset_t *set)
 
 	if (how == HOOK_LIBC)
 		return LIBC(sigsuspend)(set);
+	if (how == HOOK_PARK)
+		receiver_begin();
 	if (how == HOOK_PARK && kill_reaches_caller())
 		return suspend_parked(set);
 	if (how == HOOK_PARK)

@@ -156,6 +156,12 @@ bool program_is_started(void);
 void program_thread_new(void);
 void program_thread_left(struct thread *t);
 
+/* --- thread_np.c --- */
+
+/* The kernel's id of the OS thread that runs gp, or 0.  It may run another G by the time that a
+ * signal comes. */
+int thread_runs_on(const struct g *gp);
+
 /* --- atfork.c --- */
 
 /* Register a handler of the child of a fork that may allocate memory.  Returns 0 or an errno

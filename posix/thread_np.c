@@ -39,9 +39,7 @@ enum { SIGNALS = 64, FIRST_OF_LIBC = 32, LAST_OF_LIBC = 33 };
 
 /* --- signals --- */
 
-/* The kernel's id of the OS thread that runs gp, or 0.  It may run another G by the time that the
- * signal comes. */
-static int runs_on(const struct g *gp)
+int thread_runs_on(const struct g *gp)
 {
 	uint64_t ran_from;
 	int64_t since;
@@ -111,7 +109,7 @@ static bool find_target(pthread_t self, struct sending *s)
 	if (s->kept)
 		s->err = kill_add(t, s->sig);
 	else if (t && !s->ended)
-		s->tid = runs_on(t->g);
+		s->tid = thread_runs_on(t->g);
 	threads_unlock();
 	return t;
 }

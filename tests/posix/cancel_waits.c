@@ -131,6 +131,28 @@ static void wait_child(void)
 	CHECK_EQ(waitpid(child, NULL, 0), child);
 }
 
+static sigset_t awaited;
+
+static void wait_sigwait(void)
+{
+	int signo;
+
+	CHECK_EQ(sigwait(&awaited, &signo), 0);
+	CHECK_EQ(signo, SIGUSR1);
+}
+
+static void wait_sigtimedwait(void)
+{
+	struct timespec t = { 100, 0 };
+
+	CHECK_EQ(sigtimedwait(&awaited, NULL, &t), SIGUSR1);
+}
+
+static bool waits_for_signal(void (*wait)(void))
+{
+	return wait == wait_sigwait || wait == wait_sigtimedwait;
+}
+
 static void *sleep_until_told(void *arg)
 {
 	while (sem_wait(&sem))
@@ -158,6 +180,10 @@ static void open_all(void (*wait)(void))
 	listener = tcp_listener(&in, 1);
 	ep = epoll_create1(0);
 	CHECK_EQ(epoll_ctl(ep, EPOLL_CTL_ADD, pair[0], &e), 0);
+	sigemptyset(&awaited);
+	if (waits_for_signal(wait))
+		sigaddset(&awaited, SIGUSR1);
+	CHECK_EQ(pthread_sigmask(SIG_SETMASK, &awaited, NULL), 0);
 	if (wait == wait_join)
 		CHECK_EQ(pthread_create(&sleeper, NULL, sleep_until_told, NULL), 0);
 	child = wait == wait_child ? fork() : -1;
@@ -182,12 +208,16 @@ static void let_go(void)
 	close(tcp_connect(&a));
 	if (child > 0)
 		CHECK_EQ(kill(child, SIGKILL), 0);
+	if (sigismember(&awaited, SIGUSR1))
+		CHECK_EQ(kill(getpid(), SIGUSR1), 0);
 }
 
 static void close_all(void (*wait)(void), bool cancelled)
 {
 	if (cancelled && wait == wait_join)
 		CHECK_EQ(pthread_join(sleeper, NULL), 0);
+	if (cancelled && waits_for_signal(wait))
+		CHECK_EQ(sigwaitinfo(&awaited, NULL), SIGUSR1);
 	if (cancelled && wait == wait_child)
 		CHECK_EQ(waitpid(child, NULL, 0), child);
 	close_pair(pair);
@@ -286,4 +316,34 @@ POSIX_TEST(cancel_ends_join)
 POSIX_TEST(cancel_ends_waitpid)
 {
 	expect_cancelled(wait_child);
+}
+
+POSIX_TEST(cancel_ends_sigwait)
+{
+	expect_cancelled(wait_sigwait);
+	expect_cancelled(wait_sigtimedwait);
+}
+
+static void *pause_without_handler(void *arg)
+{
+	CHECK_EQ(sem_post(&begun), 0);
+	pause();
+	return arg;
+}
+
+POSIX_TEST(cancel_ends_pause_without_a_handler)
+{
+	pthread_t t;
+	void *value;
+
+	for (int yields = 0; yields < 8; yields++) {
+		CHECK_EQ(sem_init(&begun, 0, 0), 0);
+		CHECK_EQ(pthread_create(&t, NULL, pause_without_handler, NULL), 0);
+		CHECK_EQ(sem_wait(&begun), 0);
+		for (int i = 0; i < yields; i++)
+			sched_yield();
+		CHECK_EQ(pthread_cancel(t), 0);
+		CHECK_EQ(pthread_join(t, &value), 0);
+		CHECK(value == PTHREAD_CANCELED);
+	}
 }
