@@ -13,14 +13,6 @@ extern char **environ;
 /* Prints its mask. */
 static char *const show[] = { "grep", "SigBlk", "/proc/self/status", NULL };
 
-static void mask(int how, int signo)
-{
-	sigset_t set;
-
-	set_of(&set, signo);
-	CHECK_EQ(pthread_sigmask(how, &set, NULL), 0);
-}
-
 /* Main is the parent of the threads of a case. */
 static void in_thread(void *(*fn)(void *))
 {

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/syscall.h>
 
+#include "start.h"
 #include "threads.h"
 
 static int ran, elsewhere;
@@ -28,14 +29,6 @@ static void handle(void (*fn)(int))
 
 	ran = elsewhere = 0;
 	CHECK_EQ(sigaction(SIGUSR1, &sa, NULL), 0);
-}
-
-static pthread_t start(void *(*fn)(void *), void *arg)
-{
-	pthread_t t;
-
-	CHECK_EQ(pthread_create(&t, NULL, fn, arg), 0);
-	return t;
 }
 
 /* --- tgkill --- */

@@ -34,15 +34,6 @@ static void handle(int signo)
 	CHECK_EQ(sigaction(signo, &sa, NULL), 0);
 }
 
-static void mask(int how, int signo)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, signo);
-	CHECK_EQ(pthread_sigmask(how, &set, NULL), 0);
-}
-
 /* As if the processes of the user had as many signals pending as they may. */
 static void fill_queue(void)
 {

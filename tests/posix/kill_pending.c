@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "fds.h"
+#include "start.h"
 #include "threads.h"
 
 static int ran, elsewhere, done, code;
@@ -54,32 +55,12 @@ static sigset_t only(int signo)
 	return set;
 }
 
-static void mask(int how, int signo)
-{
-	sigset_t set = only(signo);
-
-	CHECK_EQ(pthread_sigmask(how, &set, NULL), 0);
-}
-
 static bool is_pending(int signo)
 {
 	sigset_t set;
 
 	CHECK_EQ(sigpending(&set), 0);
 	return sigismember(&set, signo);
-}
-
-static pthread_t start(void *(*fn)(void *), void *arg)
-{
-	pthread_t t;
-
-	CHECK_EQ(pthread_create(&t, NULL, fn, arg), 0);
-	return t;
-}
-
-static void join(pthread_t t)
-{
-	CHECK_EQ(pthread_join(t, NULL), 0);
 }
 
 /* fn runs in a thread of pthread_create. */

@@ -10,28 +10,8 @@
 #include <sys/syscall.h>
 
 #include "signal_util.h"
+#include "start.h"
 #include "threads.h"
-
-static void mask(int how, int signo)
-{
-	sigset_t set;
-
-	set_of(&set, signo);
-	CHECK_EQ(pthread_sigmask(how, &set, NULL), 0);
-}
-
-static pthread_t start(void *(*fn)(void *), void *arg)
-{
-	pthread_t t;
-
-	CHECK_EQ(pthread_create(&t, NULL, fn, arg), 0);
-	return t;
-}
-
-static void join(pthread_t t)
-{
-	CHECK_EQ(pthread_join(t, NULL), 0);
-}
 
 /* As pthread_sigqueue of the caller natively: to its OS thread. */
 static void queue_to_self(int signo, int n)

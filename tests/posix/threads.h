@@ -6,6 +6,7 @@
  *   thread_start(&t, fn, arg);      of the caller's kind
  *   thread_outside(&t, fn, arg);    an OS thread, from a green thread too
  *   thread_end(&t);                 wait for its end
+ *   mask(SIG_BLOCK, signo);         pthread_sigmask of one signal
  */
 #ifndef TESTS_POSIX_THREADS_H
 #define TESTS_POSIX_THREADS_H
@@ -138,6 +139,15 @@ __attribute__((unused)) static bool time_is_past(clockid_t clock, const struct t
 __attribute__((unused)) static void thread_run(int procs, void (*fn)(void))
 {
 	posix_run(fn, procs);
+}
+
+__attribute__((unused)) static void mask(int how, int signo)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, signo);
+	CHECK_EQ(pthread_sigmask(how, &set, NULL), 0);
 }
 
 #endif

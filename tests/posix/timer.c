@@ -29,14 +29,6 @@ static void begin(int signo)
 	CHECK_EQ(sigaction(signo, &sa, NULL), 0);
 }
 
-static void mask(int how, int signo)
-{
-	sigset_t set;
-
-	set_of(&set, signo);
-	CHECK_EQ(pthread_sigmask(how, &set, NULL), 0);
-}
-
 /* One expiration after 5 ms. */
 static timer_t start_timer(struct sigevent *event)
 {
