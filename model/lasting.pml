@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of lasting registrations: a read that waits for a stream socket ends if there is a byte for
- * it.
+ * Model of lasting registrations: a read that waits for a stream socket or a pipe ends if there is
+ * a byte for it.
  *
  * Processes
  *   Reader   a replaced read, two of them: attempts, and waits for the fd (posix/wait.c,
  *            multi_link_read).  Each takes one byte, twice; with
- *            -DCALL once
+ *            -DCALL or -DNO_ID once.  With -DNO_ID, of a pipe, a wait after a check arms the
+ *            registration again; a reader makes any of its waits with a check or without
  *   Peer     sends a byte for each read, at any time; with -DEND it ends the stream then, which
  *            each reader must find
  *   Poller   reports the kernel's events (netpoll_event)
@@ -44,9 +45,14 @@
  *   deadlock   -DCALL -DMUTANT_FIRES_ONE
  *   holds      -DEND
  *   deadlock   -DEND -DMUTANT_NO_HUP
+ *   holds      -DNO_ID
+ *   holds      -DNO_ID -DCALL
+ *   holds      -DNO_ID -DEND
+ *   deadlock   -DNO_ID -DMUTANT_NO_COUNT
+ *   deadlock   -DNO_ID -DMUTANT_QUIET
  */
 #define READERS 2
-#if defined(CALL) || defined(END)
+#if defined(CALL) || defined(END) || defined(NO_ID)
 #define READS 1
 #else
 #define READS 2
@@ -161,6 +167,13 @@ proctype Reader(byte me)
 			:: else
 			fi;
 			if
+#ifdef NO_ID
+			:: polled == LASTING -> /* MULTI-7: it equals none */
+#ifndef MUTANT_QUIET
+				register(LASTING);
+#endif
+				wait = true
+#endif
 #ifndef MUTANT_NO_COUNT /* an event between the attempt and the link is lost */
 			:: polled == LASTING && events != seen -> wait = false
 			:: polled == LASTING && events == seen -> wait = true

@@ -19,7 +19,8 @@
  *                 the wait was short (IOWAIT-5)
  *   HINT_DRAINED  the last read returned less than it asked for; not of KIND_SOCKET
  *   HINT_WAITED   a call has found it not ready (IOWAIT-6)
- *   HINT_LASTS    a stream socket that has waited: its registration may be lasting (IOWAIT-9)
+ *   HINT_LASTS    a KIND_STREAM_SOCKET or KIND_STREAM that has waited: its registration may be
+ *                 lasting (IOWAIT-9)
  */
 enum kind { KIND_UNKNOWN, KIND_SOCKET, KIND_STREAM_SOCKET, KIND_STREAM, KIND_FILE };
 enum { HINT_KIND = 7, HINT_CALM = 8, HINT_DRAINED = 16, HINT_WAITED = 32, HINT_LASTS = 64 };

@@ -55,6 +55,9 @@
  *             A wait after a check compares the id of the socket (MULTI-7); another one is short,
  *             and may wait for a former connection of the number (IOWAIT-5).  So accept, connect
  *             and close forget the hints of their fd.
+ *             Reads of a KIND_STREAM (pipes, eventfds) wait so, too.  These have no id: a wait
+ *             after a check arms the registration, as in step 3, and reports what is ready.  So an
+ *             event that an attempt left delays only a short wait.
  *
  * An fd that gmp knows (gmp_fd_adopt) has another registration: its waits are those of gmp_poll.
  *
@@ -214,11 +217,14 @@ static bool may_last(int fd)
 	       option_of(fd, SO_ACCEPTCONN) == 0;
 }
 
-/* The record has no lasting registration of this socket, or the socket has no id. */
+/* The record has no lasting registration of this file, or the file has no id. */
 static noinline int begin_lasting(struct multi_entry *e, const struct io_wait *w, struct glist *out)
 {
-	struct multi_read r = { .seen = w->seen, .socket = os_socket_id(w->fd), .begin = true };
+	struct multi_read r = { .seen = w->seen, .socket = NO_SOCKET, .begin = true };
 
+	if (kind_of(w->fd) == KIND_STREAM)
+		return multi_link_read(e, w->fd, &r, out);
+	r.socket = os_socket_id(w->fd);
 	if (!r.socket || !may_last(w->fd)) {
 		hint_set(w->fd, HINT_LASTS, false);
 		if (r.socket)
@@ -240,8 +246,9 @@ static int link_read(struct multi_entry *e, const struct io_wait *w, struct glis
 
 	if (!(hint_of(w->fd) & HINT_LASTS))
 		return multi_link_unknown(e, w->fd, out);
-	r.socket = w->checked ? os_socket_id(w->fd) : 0;
-	if (unlikely(w->checked && !r.socket))
+	if (w->checked && kind_of(w->fd) != KIND_STREAM)
+		r.socket = os_socket_id(w->fd);
+	if (w->checked && !r.socket)
 		return begin_lasting(e, w, out);
 	int result = multi_link_read(e, w->fd, &r, out);
 
@@ -313,7 +320,9 @@ static int park_call(struct io_wait *w, int64_t deadline, int64_t now)
 /* IOWAIT-9.  A connection for one request needs no lasting registration. */
 static void note_second_wait(int fd)
 {
-	if (kind_of(fd) == KIND_STREAM_SOCKET)
+	enum kind kind = kind_of(fd);
+
+	if (kind == KIND_STREAM_SOCKET || kind == KIND_STREAM)
 		hint_set(fd, HINT_LASTS, true);
 }
 

@@ -68,7 +68,7 @@ enum kind io_socket_kind(int fd);
  * has none, or is no socket. */
 int64_t io_deadline(int fd, int timeout);
 
-/* The events of a socket with a lasting registration (IOWAIT-9); 0: it has none. */
+/* The events of an fd with a lasting registration (IOWAIT-9); 0: it has none. */
 static inline uint64_t io_seen(int fd)
 {
 	return hint_of(fd) & HINT_LASTS ? multi_seen(fd) : 0;

@@ -5,8 +5,8 @@
  * An fd that gmp knows has its registration, edge-triggered for both directions.  Any other gets
  * one for polls (pd->polled): one-shot, for the events that the linked entries ask for.  It stays
  * in epoll until the fd is closed, and costs nothing while no call is armed.  Arming is a system
- * call for each wait.  So a read of a stream socket (multi_link_read) makes it a lasting one,
- * edge-triggered for reads; any other wait for the fd makes it one-shot again.
+ * call for each wait.  So a read of a stream socket or a pipe (multi_link_read) makes it a lasting
+ * one, edge-triggered for reads; any other wait for the fd makes it one-shot again.
  *
  *   the call (io/poll.c)                             an event, an adoption, a close
  *    1 multi_look: seen = events of the sides         1 lock pd
@@ -21,10 +21,10 @@
  *    5 park; the commit step unlocks multi
  *    6 unlink all entries; from 1
  *
- *   a read of a stream socket (posix/wait.c)         an event of a lasting registration
+ *   a read (posix/wait.c)                            an event of a lasting registration
  *    1 seen = events of the read side                 1 lock pd
  *    2 attempt: EAGAIN                                2 events + 1
- *    3 lock pd; lasting, for this socket?             3 fire all entries; if there was none for
+ *    3 lock pd; lasting, for this file?               3 fire all entries; if there was none for
  *       yes, and events != seen: unlock pd, from 1       UNWANTED_MOST events: make it one-shot,
  *       no: make it lasting (one-shot if entries         not armed
  *         ask for more): reports what is ready        4 unlock pd; make the claimed runnable
@@ -58,15 +58,17 @@
  *            it waits for a short time.  The id is read before the registration is made, and again
  *            after it: if the number has another socket then, pd->socket becomes NO_SOCKET.  (Not
  *            noticed: between the two, raw calls give the number another socket, and dup2 gives it
- *            the first one back.)
+ *            the first one back.)  A file without an id (pd->socket is NO_SOCKET), such as a pipe,
+ *            equals none: a caller that compares arms the registration again, which is then the
+ *            file's own and reports what is ready.
  *   MULTI-8  side[SIDE_READ].drained is the count that a reader read before a short read.  While
  *            it is equal to the count, and the peer has not hung up (pd->hup), one of these holds:
- *            the socket is empty; the kernel has an event that is not counted yet; the registration
+ *            the file is empty; the kernel has an event that is not counted yet; the registration
  *            is not lasting, and linking makes it so.  So a reader may link without an attempt.
  *            This does not hold for reads that end at a message (descriptors, another sender of a
- *            unix socket) or for data below SO_RCVLOWAT.  So such a wait is short, and if it
- *            expires although there is data, hup is set: reads attempt first until the next
- *            registration.
+ *            unix socket, a packet of a pipe) or for data below SO_RCVLOWAT.  So such a wait is
+ *            short, and if it expires although there is data, hup is set: reads attempt first
+ *            until the next registration.
  *   MULTI-9  Fairness: the entries of a record are in the order of `since`, the newest first.
  *            They are fired from the oldest on, so the read that has waited for longest is made
  *            runnable first.  A read that gets nothing is linked again with its former time.  A
@@ -217,6 +219,12 @@ int multi_link_unknown(struct multi_entry *e, int fd, struct glist *out)
 	return result;
 }
 
+/* Is the lasting registration that of the caller's file? */
+static bool is_of_file(const struct polldesc *pd, uint64_t socket)
+{
+	return !socket || (socket == pd->socket && socket != NO_SOCKET);
+}
+
 /* Make the registration; entries that ask for more than POLLIN need a one-shot one (MULTI-7). */
 static int begin_read(struct multi_entry *e, struct polldesc *pd, uint64_t socket,
 		      struct glist *out)
@@ -233,7 +241,7 @@ static int link_read_in_record(struct multi_entry *e, struct polldesc *pd,
 
 	if (unlikely(ld_rlx(&pd->use) & PD_OPEN))
 		return MULTI_AGAIN;
-	if (likely(pd->polled == POLLED_LASTING && (!r->socket || r->socket == pd->socket))) {
+	if (likely(pd->polled == POLLED_LASTING && is_of_file(pd, r->socket))) {
 		if (unlikely(r->seen != multi_seen(pd->fd)))
 			return MULTI_CHANGED;
 		pd->unwanted = 0;

@@ -23,11 +23,12 @@ int multi_link(struct multi_entry *e, int fd, struct glist *out);
 int multi_link_unknown(struct multi_entry *e, int fd, struct glist *out);
 
 /*
- * A read of a stream socket that gmp does not know, which waits by a lasting registration.
+ * A read of a file that gmp does not know, which waits by a lasting registration.
  *
  * seen    multi_seen before the attempt; 0: not read, which equals no count: MULTI_CHANGED
- * socket  os_socket_id, compared with that of the registration; 0: not compared
- * begin   make the registration if it is absent; the caller knows that the file is such a socket
+ * socket  os_socket_id, compared with that of the registration; 0: not compared; NO_SOCKET: the
+ *         file has no id: the registration counts as absent
+ * begin   make the registration if it is absent; the caller knows that the file may have one
  */
 struct multi_read {
 	uint64_t seen, socket;
@@ -37,7 +38,7 @@ struct multi_read {
 /*
  * Link the entry, which asks for POLLIN.
  * Returns MULTI_LINKED; or, not linked: MULTI_AGAIN: gmp knows the file; MULTI_CHANGED: an event
- * came since r->seen: attempt again; MULTI_ABSENT: there is no lasting registration of that socket;
+ * came since r->seen: attempt again; MULTI_ABSENT: there is no lasting registration of that file;
  * an error as multi_link does.
  */
 int multi_link_read(struct multi_entry *e, int fd, const struct multi_read *r, struct glist *out);

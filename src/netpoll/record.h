@@ -53,9 +53,10 @@ enum pd_end { PD_GOES_ON = 0, PD_ENDS = 1, PD_ENDS_WITH_EINVAL = 2 };
  * polldesc.polled: the registration of a file that gmp does not know (MULTI-5).
  *   POLLED_NOT      there is none: gmp knows the file, or nothing has waited for it
  *   POLLED_ONCE     one-shot: armed by each wait
- *   POLLED_LASTING  edge-triggered, for reads of a stream socket
+ *   POLLED_LASTING  edge-triggered, for reads of a stream socket or a pipe
  */
-#define NO_SOCKET UINT64_MAX /* an id that no socket has */
+#define NO_SOCKET                                                                                  \
+	UINT64_MAX /* an id that no socket has: no file is known to be the registered one */
 enum pd_polled { POLLED_NOT = 0, POLLED_ONCE = 1, POLLED_LASTING = 2 };
 
 /* The thread that has adopted an fd: a G, by its g struct and generation, or an external thread, by
@@ -102,7 +103,7 @@ struct polldesc {
 	uint8_t polled;  /* under lock: enum pd_polled */
 	struct multi_entry *entries; /* under lock, (a) for a prefetch: calls of gmp_poll */
 	struct pollside side[2];
-	uint64_t socket; /* under lock: the id of the socket (os_socket_id) if POLLED_LASTING */
+	uint64_t socket;          /* under lock: if POLLED_LASTING: os_socket_id, or NO_SOCKET */
 	gmp_mutex write_all_lock; /* held by a write_all: two do not interleave */
 	struct timer timer[2];
 	int64_t armed[2];  /* under lock: the time of the armed timer; NEVER: not armed */

@@ -285,7 +285,7 @@ bool netpoll_is_registered(struct polldesc *pd)
 {
 	uint32_t seq = pd->seq + 1; /* NETPOLL-9 */
 
-	if (pd->polled == POLLED_LASTING) {
+	if (pd->polled == POLLED_LASTING && pd->socket != NO_SOCKET) {
 		bool same = os_socket_id(pd->fd) == pd->socket;
 
 		if (unlikely(!same))

@@ -506,6 +506,42 @@ TEST(multi_check_finds_another_socket_under_the_number)
 	run_procs(1, other_socket, NULL);
 }
 
+/* A file without an id: a link that compares arms again, and the check asks the poller. */
+static void no_id(void *arg)
+{
+	struct glist out = { 0 };
+	struct calls c;
+	uint64_t seen;
+	int other[2];
+
+	(void)arg;
+	begin_calls(&c);
+	CHECK_EQ(link_read(&c, 0, 0, NO_SOCKET, true), MULTI_LINKED);
+	CHECK_EQ(c.pd->polled, POLLED_LASTING);
+	send_byte(&c);
+	CHECK(c.multi[0].fired);
+	seen = multi_seen(c.s[0]);
+	CHECK_EQ(link_read(&c, 1, seen, NO_SOCKET, false), MULTI_ABSENT);
+	CHECK_EQ(link_read(&c, 1, seen, NO_SOCKET, true), MULTI_LINKED);
+	await_fired(&c, 1); /* the byte is there */
+	CHECK_EQ(link_read(&c, 2, multi_seen(c.s[0]), 0, false), MULTI_LINKED);
+	netpoll_check(0, UINT32_MAX, 0, &out);
+	CHECK(!c.multi[2].fired);
+	CHECK_EQ(pipe(other), 0);
+	CHECK_EQ(dup2(other[0], c.s[0]), c.s[0]);
+	netpoll_check(0, UINT32_MAX, 0, &out);
+	CHECK(c.multi[2].fired);
+	CHECK(!out.head);
+	end_calls(&c);
+	CHECK_EQ(close(other[0]), 0);
+	CHECK_EQ(close(other[1]), 0);
+}
+
+TEST(multi_file_without_id_is_armed_by_each_link_that_compares)
+{
+	run_procs(1, no_id, NULL);
+}
+
 /* A registration that fails leaves the record as it was. */
 static void fail_to_register(void *arg)
 {
