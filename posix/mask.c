@@ -125,6 +125,22 @@ void mask_apply(void)
 	m->sigmask = mask;
 }
 
+uint64_t mask_for_child(void)
+{
+	bool own = ld_rlx(&gmp__signals_used) && has_own_mask();
+	sigset_t set = mask_set(own ? own_mask() : 0), before;
+
+	LIBC(pthread_sigmask)(own ? SIG_SETMASK : SIG_BLOCK, &set, &before);
+	return mask_of(&before);
+}
+
+void mask_after_child(uint64_t before)
+{
+	sigset_t set = mask_set(before);
+
+	LIBC(pthread_sigmask)(SIG_SETMASK, &set, NULL);
+}
+
 static struct receiver *receiver_for(uint64_t mask)
 {
 	struct receiver *r = receiver_self();

@@ -48,6 +48,14 @@ void mask_inherit(uint64_t mask);
 uint64_t mask_swap(const sigset_t *set);
 void mask_swap_back(const sigset_t *set, uint64_t before);
 
+/*
+ * In blocking code, around a call that makes a child, which inherits the mask of its creator: the
+ * OS thread gets exactly the mask of the calling green thread.  Returns the mask that the OS thread
+ * had, for mask_after_child.
+ */
+uint64_t mask_for_child(void);
+void mask_after_child(uint64_t before);
+
 /* In blocking code: the OS thread gets the mask of the calling green thread, if that handles
  * signals. */
 void mask_apply(void);

@@ -56,6 +56,8 @@ static struct {
 
 static void ep_close(void)
 {
+	os_fd_set_own(ep.wakefd, false);
+	os_fd_set_own(ep.epfd, false);
 	if (ep.wakefd >= 0)
 		close(ep.wakefd);
 	if (ep.epfd >= 0)
@@ -77,6 +79,8 @@ static int ep_open(void)
 	if (ep.wakefd >= 0) {
 		ep.epfd = os_fd_raise(ep.epfd);
 		ep.wakefd = os_fd_raise(ep.wakefd);
+		os_fd_set_own(ep.epfd, true);
+		os_fd_set_own(ep.wakefd, true);
 		if (epoll_ctl(ep.epfd, EPOLL_CTL_ADD, ep.wakefd, &e) == 0)
 			return 0;
 	}

@@ -195,6 +195,7 @@ static void free_keys(void)
 /* KQ-8 */
 static void kq_close(void)
 {
+	os_fd_set_own(kq.fd, false);
 	if (kq.fd >= 0 && kq.owner == getpid())
 		close(kq.fd);
 	kq.fd = -1;
@@ -219,6 +220,7 @@ static int kq_open(void)
 	}
 	fcntl(kq.fd, F_SETFD, FD_CLOEXEC); /* a program after exec without fork has it otherwise */
 	kq.fd = os_fd_raise(kq.fd);
+	os_fd_set_own(kq.fd, true);
 	err = -apply_one(wake_change(EV_ADD | EV_CLEAR, 0));
 	if (err)
 		kq_close();

@@ -62,6 +62,12 @@ bool os_is_open(int fd);
  * number is free, it returns fd. */
 int os_fd_raised(void);
 int os_fd_raise(int fd);
+/* The runtime's own file descriptors, which libgmprt_posix keeps from calls of the program that
+ * close: enter fd, or remove it before its close. Numbers from 1024 on are not kept. */
+void os_fd_set_own(int fd, bool own);
+bool os_fd_is_own(int fd);
+/* The lowest of these numbers from `from` on, or -1. */
+int os_fd_next_own(unsigned from);
 /* Of a socket: whether it transfers datagrams, and whether it is a unix socket that listens. */
 void os_socket_kind(int fd, bool *datagrams, bool *unix_listener);
 /* Of a socket: its id, which no other socket has had (before Linux 5.4: none of its network

@@ -117,6 +117,38 @@ int os_fd_raise(int fd)
 	return raised;
 }
 
+enum { OWN_MOST = 1024 };
+
+static uint64_t own_fds[OWN_MOST / 64]; /* (a) a bit for each */
+
+void os_fd_set_own(int fd, bool own)
+{
+	uint64_t bit = UINT64_C(1) << ((unsigned)fd % 64);
+
+	if ((unsigned)fd >= OWN_MOST)
+		return;
+	if (own)
+		or_rlx(&own_fds[fd / 64], bit);
+	else
+		and_rlx(&own_fds[fd / 64], ~bit);
+}
+
+bool os_fd_is_own(int fd)
+{
+	return (unsigned)fd < OWN_MOST && ld_rlx(&own_fds[fd / 64]) >> (fd % 64) & 1;
+}
+
+int os_fd_next_own(unsigned from)
+{
+	for (; from < OWN_MOST; from = (from | 63) + 1) {
+		uint64_t bits = ld_rlx(&own_fds[from / 64]) >> (from % 64);
+
+		if (bits)
+			return (int)from + __builtin_ctzll(bits);
+	}
+	return -1;
+}
+
 static int socket_option(int fd, int which)
 {
 	int value = 0;

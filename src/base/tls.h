@@ -99,6 +99,7 @@ struct signal_state {
 	void *alternate;
 	size_t alternate_size;
 	int alternate_flags;
+	uint64_t before_child; /* in a vfork: the OS thread's mask before */
 };
 struct signal_state *gmp__signal_state(void);
 

@@ -190,6 +190,7 @@ static int set_up_ring(void)
 		err = -ENOSYS;
 	else
 		err = netpoll_watch(ring.uring.ring_fd, uring_reap);
+	os_fd_set_own(ring.uring.ring_fd, !err);
 	if (err)
 		lib.queue_exit(&ring.uring);
 	return err;
@@ -339,6 +340,7 @@ void uring_fini(void)
 		st_rlx(&ring.state, RING_ENDING);
 		for (uring_reap_locked(&out); ring.in_flight; uring_reap_locked(&out))
 			lib.submit_and_wait(&ring.uring, 1);
+		os_fd_set_own(ring.uring.ring_fd, false);
 		lib.queue_exit(&ring.uring);
 	}
 	st_rlx(&ring.state, RING_NONE);
@@ -347,7 +349,9 @@ void uring_fini(void)
 
 void uring_forget(void)
 {
-	if (ld_rlx(&ring.state) == RING_ON)
+	if (ld_rlx(&ring.state) == RING_ON) {
+		os_fd_set_own(ring.uring.ring_fd, false);
 		close(ring.uring.ring_fd);
+	}
 	memset(&ring, 0, sizeof(ring));
 }

@@ -258,6 +258,8 @@ static void publish_pipe(int fd, int write_end)
 	fstat(fd, &st);
 	sig.inode = st.st_ino;
 	sig.write_end = write_end;
+	os_fd_set_own(fd, true);
+	os_fd_set_own(write_end, true);
 	sig.owner = getpid();
 	st_seq(&sig.fd, fd + 1); /* ORD(notify) */
 }
@@ -435,6 +437,8 @@ static void close_pipe(void)
 		return;
 	while (ld_seq(&sig.inside)) /* ORD(notify) */
 		os_yield();
+	os_fd_set_own(fd, false);
+	os_fd_set_own(sig.write_end, false);
 	close(fd);
 	close(sig.write_end);
 }

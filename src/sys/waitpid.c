@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/os.h"
 #include "enter.h"
 #include "io/cleanup.h"
 #include "io/fd.h"
@@ -40,7 +41,10 @@ struct child {
 
 static void close_pidfd(struct leftover *l)
 {
-	close(container_of(l, struct child, left)->pidfd);
+	int fd = container_of(l, struct child, left)->pidfd;
+
+	os_fd_set_own(fd, false);
+	close(fd);
 }
 
 /* waitpid with additional flags.  Returns the pid, 0, or -errno. */
@@ -75,9 +79,11 @@ static pid_t wait_polled(struct child *c, int64_t deadline)
 	if (c->pidfd < 0 || fd_register(c->pidfd, false) < 0) /* closes it */
 		return -EAGAIN;
 	leftover_add(&c->left, close_pidfd);
+	os_fd_set_own(c->pidfd, true);
 	ssize_t pid = fd_call(c->pidfd, SIDE_READ, call_waitpid_nohang, &(struct io_args){ c, 0 },
 			      deadline);
 
+	os_fd_set_own(c->pidfd, false);
 	if (gmp_close(c->pidfd) == -ESRCH) /* the runtime stops, and the record ends with it */
 		close(c->pidfd);
 	leftover_del(&c->left);

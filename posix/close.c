@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Replaces the calls that close and duplicate descriptors.
+ *
+ * An fd that gmp knows (gmp_fd_adopt) is closed by gmp_close, so calls of gmp on it end with
+ * -ECANCELED.  dup2 to such a number releases it first.
+ *
+ * Invariants
+ *   CLOSE-1  POSIX leaves open what a thread gets that waits on the fd meanwhile.  Here the
+ *            replaced calls of green threads that wait on the number return EBADF, before the
+ *            number is free.  They do not read another file that gets the number.  On Linux the OS
+ *            threads continue to wait on the closed file.
+ *   CLOSE-2  The runtime's own descriptors count as closed (os_fd_is_own): close of one is EBADF,
+ *            closefrom and close_range leave it out, and dup2 to one is EBUSY.  So a program may
+ *            close all descriptors.  Code that is not replaced may still close one.
+ *   CLOSE-3  The child of a vfork runs as blocking code (spawn.c), so what it closes ends no wait
+ *            of the parent.
+ */
+#include "base/os.h"
+#include "io/fd.h"
+#include "netpoll.h"
+#include "netpoll/multi.h"
+#include "park.h"
+#include "posix/cancel.h"
+#include "posix/wait.h"
+
+/* --- close --- */
+
+/* End the waits of replaced calls on the number, which is about to be closed. */
+static void end_waits(struct polldesc *pd)
+{
+	struct glist out = { 0 };
+
+	if (!pd)
+		return;
+	netpoll_close_polled(pd, &out);
+	if (out.head || out.external)
+		ready_list(&out);
+}
+
+static bool is_known(struct polldesc *pd)
+{
+	return pd && ld_rlx(&pd->use) & PD_OPEN; /* a hint */
+}
+
+static int park_close(int fd)
+{
+	int saved = errno;
+	struct polldesc *pd = netpoll_find(fd);
+
+	cancel_point();
+	kind_set(fd, KIND_UNKNOWN);
+	int result = is_known(pd) ? fd_close(fd) : -EBADF;
+
+	if (result == -EBADF || result == FD_STALE) {
+		end_waits(pd);
+		result = IO_BLOCKING(LIBC(close)(fd));
+	}
+	return (int)io_return(result, saved);
+}
+
+HOOK int close(int fd)
+{
+	enum hook_how how = hook_how();
+
+	if (unlikely(os_fd_is_own(fd))) {
+		errno = EBADF; /* CLOSE-2 */
+		return -1;
+	}
+	if (how == HOOK_PARK)
+		return park_close(fd);
+	kind_forget(fd); /* a green thread may have used the number */
+	return how == HOOK_LIBC ? LIBC(close)(fd) : HOOK_BLOCKING(LIBC(close)(fd));
+}
+
+/* --- ranges --- */
+
+/* Before the numbers from first to last are closed; parks: the caller is a green thread. */
+static void leave_numbers(unsigned first, unsigned last, bool parks)
+{
+	unsigned most = netpoll_end() > KINDS ? netpoll_end() : KINDS;
+	int saved = errno;
+
+	for (unsigned n = first; n <= last && n < most; n++) {
+		struct polldesc *pd = parks ? netpoll_find((int)n) : NULL;
+
+		if (os_fd_is_own((int)n))
+			continue;
+		if (hint_of((int)n))
+			kind_set((int)n, KIND_UNKNOWN);
+		if (is_known(pd))
+			fd_close((int)n);
+		end_waits(pd);
+	}
+	errno = saved;
+}
+
+/* close_range without the runtime's own: CLOSE-2. */
+static int range_of_others(unsigned first, unsigned last, int flags)
+{
+	int own = os_fd_next_own(first);
+
+	for (; own >= 0 && (unsigned)own <= last; own = os_fd_next_own(first)) {
+		if ((unsigned)own > first && LIBC(close_range)(first, (unsigned)own - 1, flags))
+			return -1;
+		if ((unsigned)own == last)
+			return 0;
+		first = (unsigned)own + 1;
+	}
+	return LIBC(close_range)(first, last, flags);
+}
+
+HOOK int close_range(unsigned first, unsigned last, int flags)
+{
+	enum hook_how how = hook_how();
+
+	if (first > last || flags & ~(CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC))
+		return LIBC(close_range)(first, last, flags); /* EINVAL */
+	if (how != HOOK_LIBC && flags & CLOSE_RANGE_UNSHARE) {
+		errno = EINVAL; /* other green threads of the OS thread would get the new table */
+		return -1;
+	}
+	if (!(flags & CLOSE_RANGE_CLOEXEC))
+		leave_numbers(first, last, how == HOOK_PARK);
+	return how == HOOK_LIBC ? range_of_others(first, last, flags)
+				: HOOK_BLOCKING(range_of_others(first, last, flags));
+}
+
+/* close_range is refused, or Linux is older than 5.9. */
+static void close_each(unsigned first)
+{
+	unsigned next = 0;
+
+	for (int own = os_fd_next_own(first); own >= 0; own = os_fd_next_own(next)) {
+		for (; first < (unsigned)own; first++)
+			LIBC(close)((int)first);
+		first = next = (unsigned)own + 1;
+	}
+	LIBC(closefrom)((int)first);
+}
+
+static void close_from(unsigned first)
+{
+	if (range_of_others(first, UINT32_MAX, 0))
+		close_each(first);
+}
+
+HOOK void closefrom(int from)
+{
+	unsigned first = from > 0 ? (unsigned)from : 0;
+	enum hook_how how = hook_how();
+
+	leave_numbers(first, UINT32_MAX, how == HOOK_PARK);
+	if (how == HOOK_LIBC)
+		close_from(first);
+	else
+		HOOK_BLOCKING((close_from(first), 0));
+}
+
+/* --- dup --- */
+
+HOOK int dup(int fd)
+{
+	return LIBC(dup)(fd); /* it does not block */
+}
+
+/* CLOSE-2.  The error that dup2 has for a number that another thread is about to get. */
+static int refuse_own(void)
+{
+	errno = EBUSY;
+	return -1;
+}
+
+/* Before dup2 or dup3: if the call can succeed, it closes `to`. */
+static void leave_number(int fd, int to)
+{
+	struct polldesc *pd = netpoll_find(to);
+	int saved = errno;
+
+	if (fd != to && LIBC(fcntl)(fd, F_GETFD) >= 0) {
+		kind_set(to, KIND_UNKNOWN);
+		if (is_known(pd))
+			gmp_fd_release(to);
+		end_waits(pd);
+	}
+	errno = saved;
+}
+
+HOOK int dup2(int fd, int to)
+{
+	if (unlikely(os_fd_is_own(to)) && fd != to)
+		return refuse_own();
+	switch (hook_how()) {
+	case HOOK_LIBC: return LIBC(dup2)(fd, to);
+	case HOOK_PARK: leave_number(fd, to); /* and as the next: it closes a file */
+	case HOOK_BLOCK: break;
+	}
+	return HOOK_BLOCKING(LIBC(dup2)(fd, to));
+}
+
+HOOK int dup3(int fd, int to, int flags)
+{
+	if (unlikely(os_fd_is_own(to)) && fd != to)
+		return refuse_own();
+	switch (hook_how()) {
+	case HOOK_LIBC: return LIBC(dup3)(fd, to, flags);
+	case HOOK_PARK:
+		if (!(flags & ~O_CLOEXEC))
+			leave_number(fd, to);
+	case HOOK_BLOCK: break;
+	}
+	return HOOK_BLOCKING(LIBC(dup3)(fd, to, flags));
+}
