@@ -13,6 +13,9 @@ static void occupy(int n)
 {
 	int fd = open("/dev/null", O_RDONLY);
 
+	CHECK(fd >= 0);
+	if (fd == n)
+		return;
 	CHECK_EQ(dup2(fd, n), n);
 	CHECK_EQ(close(fd), 0);
 }
@@ -102,8 +105,13 @@ static void close_waited(void *how)
 		closefrom(HIGH);
 	else
 		CHECK_EQ(close_range(HIGH, UINT32_MAX, 0), 0);
-	CHECK_EQ(gmp_join(g), 0);
 	CHECK(!is_open(HIGH));
+	int other = open("/dev/null", O_RDONLY); /* the waiter does not read from it */
+
+	CHECK_EQ(fcntl(other, F_DUPFD, HIGH), HIGH);
+	CHECK_EQ(close(other), 0);
+	CHECK_EQ(gmp_join(g), 0);
+	CHECK_EQ(close(HIGH), 0);
 	check_waits();
 }
 
@@ -211,6 +219,10 @@ static void close_all_by(void (*close_all)(void))
 	peer_join(&p);
 	CHECK(!is_open(HIGH) && !is_open(go[0]) && !is_open(go[1]));
 	check_waits();
+	for (int i = 3; i < 20; i++) { /* also that of the wait for the child */
+		occupy(i);
+		CHECK_EQ(close(i), 0);
+	}
 }
 
 POSIX_TEST(close_of_all_numbers_leaves_the_runtime)

@@ -5,6 +5,7 @@
 #include <spawn.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "fds.h"
@@ -207,6 +208,99 @@ POSIX_TEST(vfork_child_has_the_mask_of_its_parent)
 	}
 	CHECK_EQ(status_of(pid), 1 << 8);
 	CHECK_EQ(pthread_sigmask(SIG_UNBLOCK, &usr1, NULL), 0);
+}
+
+/* A thread that blocks SIGUSR1, and handles SIGUSR2, which main blocks: its OS thread gets its
+ * mask. */
+static void block_and_yield(void *arg)
+{
+	sigset_t usr1 = set_of_usr1(), usr2;
+
+	(void)arg;
+	sigemptyset(&usr2);
+	sigaddset(&usr2, SIGUSR2);
+	CHECK_EQ(pthread_sigmask(SIG_UNBLOCK, &usr2, NULL), 0);
+	while (!atomic_load(&told)) {
+		CHECK_EQ(pthread_sigmask(SIG_BLOCK, &usr1, NULL), 0);
+		sched_yield();
+	}
+}
+
+/* Does a child that vfork makes block signo? */
+static bool child_blocks(int signo)
+{
+	sigset_t now;
+	pid_t pid = vfork();
+
+	if (pid == 0) {
+		sigprocmask(SIG_BLOCK, NULL, &now);
+		_exit(sigismember(&now, signo));
+	}
+	return status_of(pid) != 0;
+}
+
+static void vfork_beside_another_mask(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < 50; i++) {
+		sched_yield();
+		CHECK(!child_blocks(SIGUSR1));
+	}
+}
+
+POSIX_TEST(vfork_child_has_no_mask_of_another_thread)
+{
+	sigset_t usr2;
+	struct peer p[2];
+
+	sigemptyset(&usr2);
+	sigaddset(&usr2, SIGUSR2);
+	atomic_store(&told, 0);
+	CHECK(signal(SIGUSR1, on_signal) != SIG_ERR);
+	CHECK_EQ(pthread_sigmask(SIG_BLOCK, &usr2, NULL), 0);
+	peer_start(&p[0], block_and_yield, NULL);
+	peer_start(&p[1], vfork_beside_another_mask, NULL);
+	peer_join(&p[1]);
+	atomic_store(&told, 1);
+	peer_join(&p[0]);
+}
+
+/* The kernel's mask of the OS thread. */
+static uint64_t kernel_mask(void)
+{
+	uint64_t now = 0;
+
+	CHECK_EQ(syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &now, sizeof(now)), 0);
+	return now;
+}
+
+static void vfork_with_mask(void *arg)
+{
+	sigset_t usr1 = set_of_usr1();
+
+	(void)arg;
+	CHECK_EQ(pthread_sigmask(SIG_BLOCK, &usr1, NULL), 0);
+	for (int i = 0; i < 10; i++)
+		CHECK(child_blocks(SIGUSR1));
+}
+
+static void check_kernel_mask(void *arg)
+{
+	(void)arg;
+	CHECK(!(kernel_mask() & (UINT64_C(1) << (SIGUSR1 - 1))));
+}
+
+POSIX_TEST(vfork_leaves_the_mask_of_the_os_thread)
+{
+	CHECK(signal(SIGUSR1, on_signal) != SIG_ERR);
+	for (int i = 0; i < 10; i++) {
+		struct peer p;
+
+		peer_start(&p, vfork_with_mask, NULL);
+		peer_join(&p);
+		peer_start(&p, check_kernel_mask, NULL);
+		peer_join(&p);
+	}
 }
 
 static pid_t vfork_to_exit(int status)
