@@ -583,10 +583,11 @@ POSIX_TEST(kill_ends_blocking_code_on_any_os_thread)
 {
 	enum { HOPPERS = 4 };
 	char path[] = "/tmp/kill_pending.XXXXXX";
-	int fd = mkstemp(path);
 	pthread_t hopper[HOPPERS];
 
 	skip_under_chaos();
+	int fd = mkstemp(path);
+
 	CHECK(fd >= 0);
 	CHECK_EQ(flock(fd, LOCK_EX), 0);
 	begin();
