@@ -86,8 +86,10 @@ static void leave_numbers(unsigned first, unsigned last, bool parks)
 
 		if (os_fd_is_own((int)n))
 			continue;
-		if (hint_of((int)n))
+		if (hint_of((int)n) && parks)
 			kind_set((int)n, KIND_UNKNOWN);
+		else if (hint_of((int)n))
+			kind_forget((int)n); /* CLOSE-3: it may stay open in the parent */
 		if (is_known(pd))
 			fd_close((int)n);
 		end_waits(pd);

@@ -18,9 +18,9 @@
  *      the blocking code ends; returns the pid
  *
  * Invariants
- *   SPAWN-1  In steps a to c replaced functions are libc's, since the caller is blocking code: they
- *            change nothing that the parent's runtime uses.  sigaction knows the child by its
- *            process id (SIGTAB-5).
+ *   SPAWN-1  In steps a to c replaced functions are libc's, since the caller is blocking code.  Of
+ *            what the parent's runtime uses they change only hints.  sigaction knows the child by
+ *            its process id (SIGTAB-5).
  *   SPAWN-2  The child overwrites the stack below the frame of the caller of vfork.  So steps 2 to
  *            4 keep nothing there, and what step 5 needs is in registers that vfork(2) keeps and in
  *            signal_state.

@@ -14,6 +14,7 @@
  *   signals               dump_signal_forget, notify_forget, signal_fini
  *   io_uring, poller      uring_forget, gmp__poller.close, netpoll_forget_all
  *   Gs, Ms, Ps, stacks    proc_forget
+ *   other descriptors     close_own_fds: the pidfds of waits for children
  *   dumps                 dump_forget, os_sinks_forget
  *   traces                tracing_forget
  *   debug servers         debug_servers_forget
@@ -44,6 +45,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/os.h"
 #include "debug/dump.h"
@@ -62,6 +64,15 @@
 #include "sys/notify.h"
 #include "sys/resolve.h"
 #include "time/ticker.h"
+
+/* The descriptors that no other hook has closed. */
+static void close_own_fds(void)
+{
+	for (int fd = os_fd_next_own(0); fd >= 0; fd = os_fd_next_own(0)) {
+		os_fd_set_own(fd, false);
+		close(fd);
+	}
+}
 
 static void fork_child(void)
 {
@@ -85,6 +96,7 @@ static void fork_child(void)
 		proc_forget();
 		netpoll_forget_all();
 	}
+	close_own_fds();
 	dump_forget();
 	os_sinks_forget();
 	tracing_forget();

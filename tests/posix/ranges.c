@@ -198,13 +198,11 @@ static void wait_for_child(void *pid)
 	CHECK_EQ(status, 7 << 8);
 }
 
-static void close_all_by(void (*close_all)(void))
+/* p waits for a child until the pipe has no writer. */
+static void begin_wait(struct peer *p, int go[2])
 {
-	struct peer p;
-	int go[2];
 	char c;
 
-	check_waits();
 	CHECK_EQ(pipe(go), 0);
 	pid_t pid = fork();
 
@@ -212,8 +210,17 @@ static void close_all_by(void (*close_all)(void))
 		close(go[1]);
 		_exit(read(go[0], &c, 1) == 0 ? 7 : 1);
 	}
-	peer_start(&p, wait_for_child, (void *)(intptr_t)pid);
+	peer_start(p, wait_for_child, (void *)(intptr_t)pid);
 	usleep(2000);
+}
+
+static void close_all_by(void (*close_all)(void))
+{
+	struct peer p;
+	int go[2];
+
+	check_waits();
+	begin_wait(&p, go);
 	occupy(HIGH);
 	close_all(); /* the child reads the end */
 	peer_join(&p);
@@ -242,24 +249,43 @@ POSIX_TEST(closefrom_of_all_numbers_leaves_the_runtime)
 
 /* --- the runtime's own --- */
 
-/* The number of the poller, or -1. */
-static int poller_fd(void)
+/* The lowest number from `from` on that has such a file, or -1. */
+static int find_fd(int from, const char *name)
 {
 	char path[64], target[64];
 
-	for (int i = 900; i < MOST; i++) {
+	for (int i = from; i < MOST; i++) {
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", i);
 		ssize_t n = readlink(path, target, sizeof(target) - 1);
 
-		if (n > 0 && strncmp(target, "anon_inode:[eventpoll]", (size_t)n) == 0)
+		if (n > 0 && strncmp(target, name, strlen(name)) == 0)
 			return i;
 	}
 	return -1;
 }
 
+/* Another thread waits for a child. */
+POSIX_TEST(fork_child_has_no_descriptor_of_the_runtime)
+{
+	struct peer p;
+	int go[2], status;
+
+	check_waits();
+	begin_wait(&p, go);
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(find_fd(3, "anon_inode:") < 0 ? 0 : 1);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
+	CHECK_EQ(close(go[0]), 0);
+	CHECK_EQ(close(go[1]), 0);
+	peer_join(&p);
+}
+
 static void close_own(void *arg)
 {
-	int s[2], own = poller_fd();
+	int s[2], own = find_fd(900, "anon_inode:[eventpoll]");
 
 	(void)arg;
 	CHECK(own >= 0);

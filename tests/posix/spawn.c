@@ -152,6 +152,22 @@ POSIX_TEST(vfork_child_that_closes_all_ends_no_wait_of_its_parent)
 	}
 }
 
+/* The first wait for a number lets other threads run (IOWAIT-6): the child closes it meanwhile. */
+POSIX_TEST(vfork_child_that_closes_before_the_first_wait_ends_none)
+{
+	for (int how = 0; how < 3; how++) {
+		struct peer p;
+
+		unix_pair(waited);
+		peer_start(&p, read_twice, NULL);
+		sched_yield();
+		close_in_child(how);
+		CHECK_EQ(write(waited[1], "12345", 5), 5);
+		peer_join(&p);
+		close_pair(waited);
+	}
+}
+
 static atomic_int handled;
 
 static void on_signal(int signo)
