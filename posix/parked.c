@@ -4,6 +4,10 @@
 
 #include "debug/dump_signal.h"
 #include "posix/signal.h"
+#include "waiter.h"
+
+/* PARKED-5.  As STARVING_NS and PACE_GREEN_NS of sync/mutex.c, not measured here. */
+enum { STARVING_NS = 1000000, PACE_NS = 20000 };
 
 uint32_t gmp__parked[LOT_BUCKETS];
 
@@ -13,10 +17,10 @@ void parked_unwait(struct waiter *w)
 	lot_unwait(w);
 }
 
-/* Inside a pair of handler_wait_begin and _end.  EINTR: a handler must run.  woken: the caller has
- * been in the queue before. */
+/* Inside a pair of handler_wait_begin and _end.  EINTR: a handler must run.  lost: the caller has
+ * been in the queue before, and did not get the object.  due: of such a caller. */
 static int acquire(const void *key, parked_try try, void *object, int busy, unsigned why,
-		   int64_t deadline, bool woken)
+		   int64_t deadline, bool lost, int64_t due)
 {
 	for (;;) {
 		add_seq(parked_at(key), 1); /* ORD(parked): before the try */
@@ -31,12 +35,13 @@ static int acquire(const void *key, parked_try try, void *object, int busy, unsi
 		}
 		struct sudog *sg = &getm()->curg->sudog;
 
-		lot_enqueue(b, key, sg, woken);
+		sg->due = lost ? due : NEVER; /* PARKED-5 */
+		lot_enqueue(b, key, sg, lost);
 		result = lot_wait(b, sg, why, parked_unwait, deadline);
 		if (result)
 			return -result;
 		parked_woken(key);
-		woken = true;
+		lost = true;
 	}
 }
 
@@ -44,11 +49,12 @@ int parked_acquire(const void *key, parked_try try, void *object, int busy, unsi
 		   int64_t deadline)
 {
 	int saved = errno, result;
+	int64_t due = rt_now() + STARVING_NS;
 	bool interrupted = false;
 
 	do {
 		handler_wait_begin();
-		result = acquire(key, try, object, busy, why, deadline, interrupted);
+		result = acquire(key, try, object, busy, why, deadline, interrupted, due);
 		handler_wait_end();
 		interrupted = true;
 	} while (result == EINTR && why & UNCANCELLABLE);
@@ -74,12 +80,41 @@ noinline unsigned parked_wake_some(const void *key, unsigned most)
 	return n;
 }
 
+/* Steps 4 and 5.  Returns whether the waiter was overdue. */
+static bool wake_one(const void *key)
+{
+	int saved = errno;
+	struct glist out = { 0 };
+
+	signals_hold();
+	struct bucket *b = lot_lock(key);
+	struct sudog *sg = lot_first(b, key);
+	int64_t now = sg ? rt_now() : 0;
+	bool overdue = sg && now > sg->due;
+
+	lot_wake_first(b, key, 0, &out);
+	sg = overdue ? lot_first(b, key) : NULL;
+	if (sg)
+		sg->due = max_of(sg->due, now + PACE_NS);
+	lot_unlock(b);
+	ready_list(&out);
+	signals_release();
+	errno = saved;
+	return overdue;
+}
+
 noinline void parked_wake_from(const void *key)
 {
-	if (is_unsafe())
+	if (is_unsafe()) {
 		parked_wake_later(key);
-	else
-		parked_wake_first(key);
+		return;
+	}
+	if (!wake_one(key) || hook_how() != HOOK_PARK)
+		return;
+	int saved = errno;
+
+	gmp_yield();
+	errno = saved;
 }
 
 /* --- by sysmon --- */

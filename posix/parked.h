@@ -32,6 +32,10 @@
  *             a spurious wakeup: all waiters with these keys try again (a condition variable may
  *             have spurious wakeups).  The offsets of the keys differ from those of gmp's own
  *             objects, whose waiters own what they are woken with.
+ *   PARKED-5  Starvation: a waiter that was woken and did not get the object is overdue 1 ms after
+ *             the begin of its call, but not within 20 us of the wakeup of an overdue one before
+ *             it.  A green thread that wakes an overdue waiter yields: the waiter is the next G of
+ *             its P.
  *
  * A futex is such an object, except that its word is the program's (futex.c).  The steps are the
  * same, but a woken waiter returns and does not try again.
@@ -40,6 +44,11 @@
  * Green threads park in FIFO order; a waiter that was woken and does not get the object parks in
  * front, so after LATER-2 the order may be the reverse.  libc's queue of external threads and this
  * one are independent: an unlock wakes the first of each.
+ * The woken waiter is the next G of the waker's P.  Without PARKED-5 a thread that takes the object
+ * again at once, and waits only while it has it, keeps it from the waiter: whenever the waiter runs
+ * the object is taken.  An OS thread would try on another CPU meanwhile.  A mutex cannot be handed
+ * over, since the owner that libc notes is its locker.  A futex does not know what its waiters have
+ * lost, so a lock that a program makes of one has no such rule.
  *
  * A waker that must not lock a bucket passes the wakeup on to sysmon: a signal handler, which may
  * have interrupted the holder, and a library that the runtime itself calls (libgcc's unwinder), on
@@ -123,7 +132,7 @@ static inline bool is_unsafe(void)
 
 /* Pass a wakeup of all waiters on to sysmon. */
 void parked_wake_later(const void *key);
-/* Steps 4 and 5, by sysmon if the caller is_unsafe. */
+/* Steps 4 and 5, by sysmon if the caller is_unsafe; and PARKED-5. */
 void parked_wake_from(const void *key);
 /* Steps 4 and 5 for the first `most` waiters.  Returns how many were claimed.  Leaves errno as it
  * was. */

@@ -137,7 +137,8 @@ typedef void (*unwait_fn)(struct waiter *w);
 struct sudog {
 	/* the tree of the parking table, see parkinglot.c */
 	struct sudog *left, *right, *tail;
-	int64_t due; /* from this time on an unlock hands the mutex over: MUTEX-4 of sync/mutex.c */
+	int64_t due; /* from this time on an unlock hands the mutex over: MUTEX-4 of sync/mutex.c,
+			PARKED-5 of posix/parked.h */
 	/* fields that every wait touches, in one cache line of a G */
 	struct waiter *w;
 	struct sudog *next, *prev; /* in the queue of its object (parkinglot.c: address) */

@@ -489,6 +489,38 @@ TEST_PROCS(mutex_waiters_killed_at_shutdown_are_dequeued)
 	CHECK_EQ(outlives.n, 0);
 }
 
+/* --- starvation --- */
+
+static void lock_late(void *arg)
+{
+	struct shared *s = arg;
+
+	thread_count(&s->arrived);
+	CHECK_EQ(pthread_mutex_lock(&s->m), 0);
+	__atomic_store_n(&s->inside, true, __ATOMIC_RELEASE);
+	CHECK_EQ(pthread_mutex_unlock(&s->m), 0);
+}
+
+/* The thread that locks again at once waits only while it holds the mutex. */
+POSIX_TEST(mutex_waiter_gets_it_from_a_thread_that_locks_again)
+{
+	struct shared s = { .m = PTHREAD_MUTEX_INITIALIZER };
+	struct timespec us100 = { 0, 100000 };
+	struct thread t;
+
+	CHECK_EQ(pthread_mutex_lock(&s.m), 0);
+	thread_start(&t, lock_late, &s);
+	thread_await(&s.arrived, 1);
+	while (!__atomic_load_n(&s.inside, __ATOMIC_ACQUIRE)) {
+		CHECK(s.rounds++ < 20000);
+		nanosleep(&us100, NULL);
+		CHECK_EQ(pthread_mutex_unlock(&s.m), 0);
+		CHECK_EQ(pthread_mutex_lock(&s.m), 0);
+	}
+	CHECK_EQ(pthread_mutex_unlock(&s.m), 0);
+	thread_end(&t);
+}
+
 /* --- of another process --- */
 
 struct of_two {

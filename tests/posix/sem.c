@@ -323,3 +323,35 @@ TEST_PROCS(sem_wait_of_cancelled_green_thread_is_ecanceled)
 {
 	thread_run(procs, cancel_green);
 }
+
+/* --- starvation --- */
+
+static void take_late(void *arg)
+{
+	struct work *w = arg;
+
+	thread_count(&w->arrived);
+	CHECK_EQ(sem_wait(&w->s), 0);
+	thread_count(&w->got);
+	CHECK_EQ(sem_post(&w->s), 0);
+}
+
+/* The thread that takes it again at once waits only while it has it. */
+POSIX_TEST(sem_waiter_gets_it_from_a_thread_that_takes_it_again)
+{
+	struct timespec us100 = { 0, 100000 };
+	struct work w = { .rounds = 0 };
+	struct thread t;
+
+	CHECK_EQ(sem_init(&w.s, 0, 0), 0);
+	thread_start(&t, take_late, &w);
+	thread_await(&w.arrived, 1);
+	while (!__atomic_load_n(&w.got, __ATOMIC_ACQUIRE)) {
+		CHECK(w.rounds++ < 20000);
+		nanosleep(&us100, NULL);
+		CHECK_EQ(sem_post(&w.s), 0);
+		CHECK_EQ(sem_wait(&w.s), 0);
+	}
+	CHECK_EQ(sem_post(&w.s), 0);
+	thread_end(&t);
+}
