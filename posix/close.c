@@ -16,6 +16,8 @@
  *   CLOSE-3  The child of a vfork runs as blocking code (spawn.c), so what it closes ends no wait
  *            of the parent.
  */
+#include <string.h>
+
 #include "base/os.h"
 #include "io/fd.h"
 #include "netpoll.h"
@@ -75,21 +77,37 @@ HOOK int close(int fd)
 
 /* --- ranges --- */
 
+/* Forget the hints of a range.  One load for eight numbers: programs close all up to the limit. */
+static void forget_hints(unsigned first, unsigned last, bool parks)
+{
+	for (unsigned n = first; n <= last && n < KINDS; n++) {
+		uint64_t eight;
+
+		memcpy(&eight, &gmp__posix_hints[n & ~7u], sizeof(eight));
+		if (!eight)
+			n |= 7;
+		else if (hint_of((int)n) && parks && !os_fd_is_own((int)n))
+			kind_set((int)n, KIND_UNKNOWN);
+		else if (hint_of((int)n) && !os_fd_is_own((int)n))
+			kind_forget((int)n); /* CLOSE-3: it may stay open in the parent */
+	}
+}
+
 /* Before the numbers from first to last are closed; parks: the caller is a green thread. */
 static void leave_numbers(unsigned first, unsigned last, bool parks)
 {
-	unsigned most = netpoll_end() > KINDS ? netpoll_end() : KINDS;
 	int saved = errno;
 
-	for (unsigned n = first; n <= last && n < most; n++) {
-		struct polldesc *pd = parks ? netpoll_find((int)n) : NULL;
+	forget_hints(first, last, parks);
+	for (unsigned n = first; parks && n <= last && n < netpoll_end(); n++) {
+		struct polldesc *pd = netpoll_find((int)n);
 
+		if (!pd) {
+			n |= POLL_CHUNK - 1; /* skip its chunk */
+			continue;
+		}
 		if (os_fd_is_own((int)n))
 			continue;
-		if (hint_of((int)n) && parks)
-			kind_set((int)n, KIND_UNKNOWN);
-		else if (hint_of((int)n))
-			kind_forget((int)n); /* CLOSE-3: it may stay open in the parent */
 		if (is_known(pd))
 			fd_close((int)n);
 		end_waits(pd);

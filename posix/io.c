@@ -19,7 +19,7 @@
  *         the wait ends at once if poll(2) reports data; by a lasting registration, MULTI-8 holds.
  *         Measured: a round trip over a socketpair is 10 % shorter.
  *   IO-2  A regular file is not read with RWF_NOWAIT: it could return a part, that which is in
- *         memory.
+ *         memory.  Only a stale hint (IO-1) may cause this.
  *   IO-3  A blocking write of n bytes returns n, or less only after an error, a signal, the timeout
  *         of the socket or a cancellation.  Of a pipe at most PIPE_BUF bytes are written as one,
  *         since the kernel writes all or nothing of them, also with RWF_NOWAIT.
@@ -52,7 +52,9 @@ static enum kind find_kind(int fd)
 		return KIND_FILE;
 	if (S_ISSOCK(st.st_mode))
 		return io_socket_kind(fd);
-	return S_ISFIFO(st.st_mode) || !(st.st_mode & S_IFMT) ? KIND_STREAM : KIND_FILE;
+	if (S_ISFIFO(st.st_mode))
+		return LIBC(fcntl)(fd, F_GETFL) & O_DIRECT ? KIND_STREAM : KIND_PIPE;
+	return st.st_mode & S_IFMT ? KIND_FILE : KIND_STREAM;
 }
 
 /* IO-1: the kind, never KIND_UNKNOWN; a hint of KIND_FILE is checked.  Changes errno. */
@@ -82,8 +84,9 @@ static ssize_t finish(ssize_t n, int saved)
 /* Read a socket or stream; the result, or -errno. */
 static ssize_t readv_waiting(int fd, const struct iovec *v, int count)
 {
-	int timeout = kind_of(fd) == KIND_STREAM ? 0 : SO_RCVTIMEO;
-	struct io_wait w = { .fd = fd, .events = POLLIN, .timeout = timeout, .seen = io_seen(fd) };
+	struct io_wait w = {
+		.fd = fd, .events = POLLIN, .timeout = SO_RCVTIMEO, .seen = io_seen(fd)
+	};
 
 	w.untried = io_untried(fd, w.seen);
 	for (;;) {
@@ -150,7 +153,7 @@ static inline ssize_t park_read(int fd, void *buf, size_t n)
 {
 	cancel_point();
 	gmp_checkpoint();
-	if (unlikely(kind_of(fd) >= KIND_STREAM || n == 0))
+	if (unlikely(kind_of(fd) >= KIND_PIPE || n == 0))
 		return read_slow(fd, buf, n, 0, -ENOTSOCK);
 	uint64_t seen = io_seen(fd);
 	ssize_t got = io_untried(fd, seen) ? UNTRIED : message_recv(fd, buf, n, MSG_DONTWAIT);
@@ -209,7 +212,7 @@ HOOK ssize_t readv(int fd, const struct iovec *v, int count)
 /* Write the rest to a stream, after `done` bytes. */
 static ssize_t write_stream(int fd, const char *buf, size_t n, size_t done)
 {
-	struct io_wait w = { .fd = fd, .events = POLLOUT };
+	struct io_wait w = { .fd = fd, .events = POLLOUT, .timeout = SO_SNDTIMEO };
 
 	while (done < n) {
 		struct iovec v = { (void *)(uintptr_t)(buf + done), n - done };
@@ -254,7 +257,7 @@ static inline ssize_t park_write(int fd, const void *buf, size_t n)
 {
 	cancel_point();
 	gmp_checkpoint();
-	if (unlikely(kind_of(fd) >= KIND_STREAM || n == 0))
+	if (unlikely(kind_of(fd) >= KIND_PIPE || n == 0))
 		return write_slow(fd, buf, n, -ENOTSOCK);
 	ssize_t sent = message_send(fd, buf, n, MSG_DONTWAIT);
 
@@ -285,8 +288,8 @@ static ssize_t writev_rest(int fd, enum kind kind, const struct iovec *v, int co
 		if (rest == 0)
 			continue;
 		struct message m = { .fd = fd, .buf = at, .n = rest, .later = true };
-		ssize_t some = kind != KIND_STREAM ? message_send_rest(&m, 0)
-						   : write_stream(fd, at, rest, 0);
+		ssize_t some =
+			kind < KIND_PIPE ? message_send_rest(&m, 0) : write_stream(fd, at, rest, 0);
 
 		done += some > 0 ? (size_t)some : 0;
 		if (some < (ssize_t)rest)

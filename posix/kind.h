@@ -11,7 +11,9 @@
  *   KIND_SOCKET         a socket with messages, or of a family without lasting registrations
  *                       (IOWAIT-9): a short read says nothing
  *   KIND_STREAM_SOCKET  a socket with a stream of bytes
- *   KIND_STREAM         no socket; RWF_NOWAIT may work: pipes, FIFOs, eventfds ...
+ *   KIND_PIPE           a pipe or FIFO whose reads end at no packet: a short one has emptied it
+ *   KIND_STREAM         another file for which RWF_NOWAIT may work: pipes with O_DIRECT, eventfds
+ *                       ... (EOPNOTSUPP: blocking code)
  *   KIND_FILE           RWF_NOWAIT must not be used: regular files, directories, terminals ...
  *
  * and
@@ -19,10 +21,10 @@
  *                 the wait was short (IOWAIT-5)
  *   HINT_DRAINED  the last read returned less than it asked for; not of KIND_SOCKET
  *   HINT_WAITED   a call has found it not ready (IOWAIT-6)
- *   HINT_LASTS    a KIND_STREAM_SOCKET or KIND_STREAM that has waited: its registration may be
+ *   HINT_LASTS    a KIND_STREAM_SOCKET or KIND_PIPE that has waited: its registration may be
  *                 lasting (IOWAIT-9)
  */
-enum kind { KIND_UNKNOWN, KIND_SOCKET, KIND_STREAM_SOCKET, KIND_STREAM, KIND_FILE };
+enum kind { KIND_UNKNOWN, KIND_SOCKET, KIND_STREAM_SOCKET, KIND_PIPE, KIND_STREAM, KIND_FILE };
 enum { HINT_KIND = 7, HINT_CALM = 8, HINT_DRAINED = 16, HINT_WAITED = 32, HINT_LASTS = 64 };
 
 /* KINDS: numbers with a hint; others are always KIND_UNKNOWN. */

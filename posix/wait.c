@@ -55,15 +55,17 @@
  *             A wait after a check compares the id of the socket (MULTI-7); another one is short,
  *             and may wait for a former connection of the number (IOWAIT-5).  So accept, connect
  *             and close forget the hints of their fd.
- *             Reads of a KIND_STREAM (pipes, eventfds) wait so, too.  These have no id: a wait
- *             after a check arms the registration, as in step 3, and reports what is ready.  So an
- *             event that an attempt left delays only a short wait.
+ *             Reads of a KIND_PIPE use a lasting registration, too.  A pipe has no id, so a wait
+ *             after a check arms it again (EPOLL_CTL_MOD), which reports data that is there.  Only
+ *             a short wait can miss data that a short read has left, for UNCHECKED_NS.  Files of
+ *             KIND_STREAM keep the one-shot registration: a short read of an eventfd with
+ *             EFD_SEMAPHORE, or of a packet, leaves data each time.
  *
  * An fd that gmp knows (gmp_fd_adopt) has another registration: its waits are those of gmp_poll.
  *
  * Cost of a wait: fcntl, getsockopt and epoll_ctl (0.08, 0.15 and 0.15 us; epoll_ctl 1.1 us with
  * 10,000 connections, since it misses the caches); of a lasting registration a second getsockopt in
- * place of epoll_ctl; with HINT_CALM a timer in place of fcntl and getsockopt.
+ * place of epoll_ctl, unless it is a pipe; with HINT_CALM a timer in place of fcntl and getsockopt.
  * Rejected: gmp_poll for all fds: three poll(2) more.  A lasting registration of both directions:
  * a writer's socket reports room after each read of its peer.  EPOLL_CTL_ADD as the check of
  * IOWAIT-2: no cheaper than arming.
@@ -217,12 +219,13 @@ static bool may_last(int fd)
 	       option_of(fd, SO_ACCEPTCONN) == 0;
 }
 
-/* The record has no lasting registration of this file, or the file has no id. */
+/* The record has no lasting registration of this file, or the file has no id.  For a file that must
+ * not have one, HINT_LASTS is cleared, and a one-shot registration armed. */
 static noinline int begin_lasting(struct multi_entry *e, const struct io_wait *w, struct glist *out)
 {
 	struct multi_read r = { .seen = w->seen, .socket = NO_SOCKET, .begin = true };
 
-	if (kind_of(w->fd) == KIND_STREAM)
+	if (kind_of(w->fd) == KIND_PIPE)
 		return multi_link_read(e, w->fd, &r, out);
 	r.socket = os_socket_id(w->fd);
 	if (!r.socket || !may_last(w->fd)) {
@@ -239,14 +242,14 @@ static noinline int begin_lasting(struct multi_entry *e, const struct io_wait *w
 	return MULTI_CHANGED;
 }
 
-/* MULTI-7: the id is compared unless the wait is short. */
+/* MULTI-7: unless the wait is short, the id is compared; a pipe is armed again instead. */
 static int link_read(struct multi_entry *e, const struct io_wait *w, struct glist *out)
 {
 	struct multi_read r = { .seen = w->seen };
 
 	if (!(hint_of(w->fd) & HINT_LASTS))
 		return multi_link_unknown(e, w->fd, out);
-	if (w->checked && kind_of(w->fd) != KIND_STREAM)
+	if (w->checked && kind_of(w->fd) != KIND_PIPE)
 		r.socket = os_socket_id(w->fd);
 	if (w->checked && !r.socket)
 		return begin_lasting(e, w, out);
@@ -322,7 +325,7 @@ static void note_second_wait(int fd)
 {
 	enum kind kind = kind_of(fd);
 
-	if (kind == KIND_STREAM_SOCKET || kind == KIND_STREAM)
+	if (kind == KIND_STREAM_SOCKET || kind == KIND_PIPE)
 		hint_set(fd, HINT_LASTS, true);
 }
 

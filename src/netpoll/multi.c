@@ -59,8 +59,8 @@
  *            after it: if the number has another socket then, pd->socket becomes NO_SOCKET.  (Not
  *            noticed: between the two, raw calls give the number another socket, and dup2 gives it
  *            the first one back.)  A file without an id (pd->socket is NO_SOCKET), such as a pipe,
- *            equals none: a caller that compares arms the registration again, which is then the
- *            file's own and reports what is ready.
+ *            never counts as the registered one: a caller that compares arms the registration
+ *            again, which is then the file's own and reports what is ready.
  *   MULTI-8  side[SIDE_READ].drained is the count that a reader read before a short read.  While
  *            it is equal to the count, and the peer has not hung up (pd->hup), one of these holds:
  *            the file is empty; the kernel has an event that is not counted yet; the registration

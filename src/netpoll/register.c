@@ -294,6 +294,8 @@ bool netpoll_is_registered(struct polldesc *pd)
 	}
 	int err = pd->polled ? gmp__poller.add(pd->fd, key_of(pd, seq)) : register_file(pd, seq);
 
+	if (unlikely(err == -EEXIST && pd->polled && pd->orphaned))
+		return false; /* it may be that of a former file, which dup2() has restored */
 	if (likely(err))
 		return err != -EBADF && err != -EPERM; /* no room: unknown, so assume it is */
 	gmp__poller.verify();

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <stdatomic.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 
 #include "fds.h"
@@ -392,9 +393,10 @@ POSIX_TEST(read_after_a_packet_of_a_pipe_returns_at_once)
 	char buf[8];
 	int s[2];
 
-	CHECK_EQ(pipe2(s, O_DIRECT), 0);
 	for (int i = 0; i < TRIES; i++) {
-		wait_for_byte(s[0], s[1], SHORT_US);
+		CHECK_EQ(pipe2(s, O_DIRECT), 0);
+		for (int k = 0; k < 4; k++)
+			wait_for_byte(s[0], s[1], SHORT_US);
 		CHECK_EQ(write(s[1], "x", 1), 1);
 		CHECK_EQ(write(s[1], "y", 1), 1);
 		usleep(SHORT_US);
@@ -405,9 +407,44 @@ POSIX_TEST(read_after_a_packet_of_a_pipe_returns_at_once)
 		CHECK_EQ(read(s[0], buf, sizeof(buf)), 1);
 		CHECK_EQ(buf[0], 'y');
 		shortest = gmp_now() - begin < shortest ? gmp_now() - begin : shortest;
+		close_pair(s);
 	}
 	CHECK(shortest < 900 * GMP_US);
-	close_pair(s);
+}
+
+static void post(void *fd)
+{
+	usleep(SHORT_US);
+	CHECK_EQ(eventfd_write((int)(intptr_t)fd, 1), 0);
+}
+
+/* A read of 8 bytes into a longer buffer leaves the rest of the count. */
+POSIX_TEST(read_of_a_semaphore_with_a_count_returns_at_once)
+{
+	int64_t shortest = INT64_MAX;
+	uint64_t buf[2];
+
+	for (int i = 0; i < TRIES; i++) {
+		int fd = eventfd(0, EFD_SEMAPHORE);
+
+		for (int k = 0; k < 4; k++) {
+			struct peer p;
+
+			peer_start(&p, post, (void *)(intptr_t)fd);
+			CHECK_EQ(read(fd, buf, sizeof(buf)), 8);
+			peer_join(&p);
+		}
+		CHECK_EQ(eventfd_write(fd, 2), 0);
+		usleep(SHORT_US);
+		CHECK_EQ(read(fd, buf, sizeof(buf)), 8);
+
+		int64_t begin = gmp_now();
+
+		CHECK_EQ(read(fd, buf, sizeof(buf)), 8);
+		shortest = gmp_now() - begin < shortest ? gmp_now() - begin : shortest;
+		CHECK_EQ(close(fd), 0);
+	}
+	CHECK(shortest < 900 * GMP_US);
 }
 
 /* The number of the former connection was closed by a call that is not replaced. */
@@ -523,6 +560,58 @@ POSIX_TEST(read_of_a_number_that_has_its_connection_again_waits)
 		for (int i = 0; i < 3; i++)
 			wait_for_byte(s[0], s[1], i & 1 ? SHORT_US : LONG_US);
 		close(keep);
+		close_pair(s);
+		close_pair(t);
+	}
+}
+
+static void read_late(void *fd)
+{
+	char c = 0;
+
+	CHECK_EQ(read((int)(intptr_t)fd, &c, 1), 1);
+	CHECK_EQ(c, 'k');
+}
+
+/* The number gets its former file back while a green thread waits: sysmon finds it.  An OS thread
+ * waits on for the other file. */
+static void restore_during_wait(void *arg)
+{
+	int s[2], t[2], keep;
+	gmp_g *g;
+
+	(void)arg;
+	waited_pair(PIPE, s);
+	waited_pair(PIPE, t);
+	keep = dup(s[0]);
+	move_raw(t[0], s[0]);
+	CHECK_EQ(gmp_spawn(&g, read_late, (void *)(intptr_t)s[0], NULL), 0);
+	gmp_sleep(20 * GMP_MS);
+	move_raw(keep, s[0]);
+	CHECK_EQ(write(s[1], "k", 1), 1);
+	CHECK_EQ(gmp_join(g), 0);
+	close(keep);
+	close_pair(s);
+	close_pair(t);
+}
+
+TEST(read_of_a_number_whose_file_is_restored_finds_it)
+{
+	run_own(1, 0, restore_during_wait, NULL);
+}
+
+/* The kind that the number had says nothing about the timeout. */
+POSIX_TEST(read_of_a_number_with_a_socket_has_its_timeout)
+{
+	int s[2], t[2];
+	char c;
+
+	for (int kind = 0; kind < KINDS; kind++) {
+		waited_pair(kind, s);
+		unix_pair(t);
+		set_timeout(t[0], SO_RCVTIMEO, 20);
+		move_raw(t[0], s[0]);
+		CHECK_ERRNO(read(s[0], &c, 1), EAGAIN);
 		close_pair(s);
 		close_pair(t);
 	}
