@@ -53,7 +53,7 @@ static enum kind find_kind(int fd)
 	if (S_ISSOCK(st.st_mode))
 		return io_socket_kind(fd);
 	if (S_ISFIFO(st.st_mode))
-		return LIBC(fcntl)(fd, F_GETFL) & O_DIRECT ? KIND_STREAM : KIND_PIPE;
+		return KIND_PIPE;
 	return st.st_mode & S_IFMT ? KIND_FILE : KIND_STREAM;
 }
 

@@ -11,15 +11,16 @@
  *   KIND_SOCKET         a socket with messages, or of a family without lasting registrations
  *                       (IOWAIT-9): a short read says nothing
  *   KIND_STREAM_SOCKET  a socket with a stream of bytes
- *   KIND_PIPE           a pipe or FIFO whose reads end at no packet: a short one has emptied it
- *   KIND_STREAM         another file for which RWF_NOWAIT may work: pipes with O_DIRECT, eventfds
- *                       ... (EOPNOTSUPP: blocking code)
+ *   KIND_PIPE           a pipe or FIFO: a short read has emptied it, unless its writer has O_DIRECT
+ *   KIND_STREAM         another file for which RWF_NOWAIT may work: eventfds ...  (EOPNOTSUPP:
+ *                       blocking code)
  *   KIND_FILE           RWF_NOWAIT must not be used: regular files, directories, terminals ...
  *
  * and
  *   HINT_CALM     at the last check of a read that waited, the fd was blocking and had no timeout;
  *                 the wait was short (IOWAIT-5)
- *   HINT_DRAINED  the last read returned less than it asked for; not of KIND_SOCKET
+ *   HINT_DRAINED  the last read returned less than it asked for; not of KIND_SOCKET and
+ *                 KIND_STREAM, whose reads may leave data then
  *   HINT_WAITED   a call has found it not ready (IOWAIT-6)
  *   HINT_LASTS    a KIND_STREAM_SOCKET or KIND_PIPE that has waited: its registration may be
  *                 lasting (IOWAIT-9)

@@ -57,9 +57,9 @@
  *             and close forget the hints of their fd.
  *             Reads of a KIND_PIPE use a lasting registration, too.  A pipe has no id, so a wait
  *             after a check arms it again (EPOLL_CTL_MOD), which reports data that is there.  Only
- *             a short wait can miss data that a short read has left, for UNCHECKED_NS.  Files of
- *             KIND_STREAM keep the one-shot registration: a short read of an eventfd with
- *             EFD_SEMAPHORE, or of a packet, leaves data each time.
+ *             a short wait can miss data that a short read has left, for UNCHECKED_NS; io_probes
+ *             ends that.  Files of KIND_STREAM keep the one-shot registration: a short read
+ *             of an eventfd with EFD_SEMAPHORE leaves data each time.
  *
  * An fd that gmp knows (gmp_fd_adopt) has another registration: its waits are those of gmp_poll.
  *

@@ -74,16 +74,27 @@ static inline uint64_t io_seen(int fd)
 	return hint_of(fd) & HINT_LASTS ? multi_seen(fd) : 0;
 }
 
+/* A read of a pipe that could leave out its attempt makes it after each 16th event, until it finds
+ * nothing: a pipe with packets keeps data after a short read (MULTI-8), and the reader cannot ask
+ * whether it has a pipe with packets, since O_DIRECT is a flag of the writer. */
+static inline bool io_probes(int fd, uint64_t seen)
+{
+	return seen && seen % 16 == 15 && kind_of(fd) == KIND_PIPE && hint_empty(hint_of(fd)) &&
+	       multi_is_drained(fd, seen);
+}
+
 /* Is a read likely to find nothing, so that it leaves out its first attempt?  seen: io_seen */
 static inline bool io_untried(int fd, uint64_t seen)
 {
-	return hint_empty(hint_of(fd)) && (!seen || multi_is_drained(fd, seen));
+	return hint_empty(hint_of(fd)) && (!seen || multi_is_drained(fd, seen)) &&
+	       !io_probes(fd, seen);
 }
 
 /* A read has returned got of n bytes, by an attempt after seen. */
 static inline void io_note_length(int fd, uint64_t seen, ssize_t got, size_t n)
 {
-	bool drained = got > 0 && (size_t)got < n && kind_of(fd) != KIND_SOCKET;
+	enum kind kind = kind_of(fd);
+	bool drained = got > 0 && (size_t)got < n && kind != KIND_SOCKET && kind != KIND_STREAM;
 
 	if (drained && seen)
 		multi_set_drained(fd, seen);

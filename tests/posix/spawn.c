@@ -27,7 +27,7 @@ static int status_of(pid_t pid)
 
 POSIX_TEST(vfork_child_executes_a_program)
 {
-	for (int i = 0; i < 20; i++) {
+	for (volatile int i = 0; i < 20; i++) {
 		pid_t pid = vfork();
 
 		if (pid == 0) {
@@ -69,7 +69,7 @@ static __attribute__((noinline)) void use_stack(volatile char *from)
 
 POSIX_TEST(vfork_child_may_use_the_stack_below_its_parent)
 {
-	for (int i = 0; i < 3; i++) {
+	for (volatile int i = 0; i < 3; i++) {
 		volatile char c = 'x';
 		pid_t pid = vfork();
 
