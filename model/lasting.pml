@@ -25,7 +25,8 @@
  * consistent: the lock orders the rest, except the count, which is in publish.pml.
  *
  * Left out: a wait that is cancelled or whose time expires (multi.pml), parking (multi.pml),
- * numbers that are closed and reopened, with the ids that tell them, and registrations that fail.
+ * numbers that are closed and reopened, with the ids that tell them, registrations that fail, and
+ * reads that end at a message or packet (MULTI-8).
  *
  * Models:
  *   src/netpoll/multi.c: multi_link_read multi_unlink
@@ -168,7 +169,7 @@ proctype Reader(byte me)
 			fi;
 			if
 #ifdef NO_ID
-			:: polled == LASTING -> /* MULTI-7: it equals none */
+			:: polled == LASTING -> /* MULTI-7: no file counts as the registered one */
 #ifndef MUTANT_QUIET
 				register(LASTING);
 #endif

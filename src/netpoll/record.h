@@ -55,9 +55,10 @@ enum pd_end { PD_GOES_ON = 0, PD_ENDS = 1, PD_ENDS_WITH_EINVAL = 2 };
  *   POLLED_ONCE     one-shot: armed by each wait
  *   POLLED_LASTING  edge-triggered, for reads of a stream socket or a pipe
  */
-#define NO_SOCKET                                                                                  \
-	UINT64_MAX /* an id that no socket has: no file is known to be the registered one */
 enum pd_polled { POLLED_NOT = 0, POLLED_ONCE = 1, POLLED_LASTING = 2 };
+
+/* polldesc.socket: an id that no socket has, so no file counts as the registered one (MULTI-7). */
+#define NO_SOCKET UINT64_MAX
 
 /* The thread that has adopted an fd: a G, by its g struct and generation, or an external thread, by
  * its kernel thread id. */
