@@ -6,13 +6,15 @@
  * -ECANCELED.  dup2 to such a number releases it first.
  *
  * Invariants
- *   CLOSE-1  POSIX leaves open what a thread gets that waits on the fd meanwhile.  Here the
- *            replaced calls of green threads that wait on the number return EBADF, before the
- *            number is free.  They do not read another file that gets the number.  On Linux the OS
- *            threads continue to wait on the closed file.
- *   CLOSE-2  The runtime's own descriptors count as closed (os_fd_is_own): close of one is EBADF,
- *            closefrom and close_range leave it out, and dup2 to one is EBUSY.  So a program may
- *            close all descriptors.  Code that is not replaced may still close one.
+ *   CLOSE-1  POSIX does not say what a waiting call returns when another thread closes its fd.
+ *            If a caller in HOOK_PARK closes it, the replaced calls of green threads that wait on
+ *            the number return EBADF, before the number is free.  They do not read another file
+ *            that gets the number.  On Linux the OS threads continue to wait on the closed file.
+ *            Any other caller only forgets the hints of the number.
+ *   CLOSE-2  The runtime's own descriptors (os_fd_is_own) count as closed in calls that close:
+ *            close of one is EBADF, closefrom and close_range leave it out, and dup2 to one is
+ *            EBUSY.  So a program may close all descriptors.  Code that is not replaced may still
+ *            close one.
  *   CLOSE-3  The child of a vfork runs as blocking code (spawn.c), so what it closes ends no wait
  *            of the parent.
  */
@@ -24,6 +26,7 @@
 #include "netpoll/multi.h"
 #include "park.h"
 #include "posix/cancel.h"
+#include "posix/signal.h"
 #include "posix/wait.h"
 
 /* --- close --- */
@@ -35,9 +38,11 @@ static void end_waits(struct polldesc *pd)
 
 	if (!pd)
 		return;
+	signals_hold(); /* no handler leaves by siglongjmp with the lock of pd: SIGTAB-7 */
 	netpoll_close_polled(pd, &out);
 	if (out.head || out.external)
 		ready_list(&out);
+	signals_release();
 }
 
 static bool is_known(struct polldesc *pd)
@@ -77,7 +82,8 @@ HOOK int close(int fd)
 
 /* --- ranges --- */
 
-/* Forget the hints of a range.  One load for eight numbers: programs close all up to the limit. */
+/* Forget the hints of a range.  One load for eight numbers: programs close thousands that are not
+ * open. */
 static void forget_hints(unsigned first, unsigned last, bool parks)
 {
 	for (unsigned n = first; n <= last && n < KINDS; n++) {
@@ -89,7 +95,7 @@ static void forget_hints(unsigned first, unsigned last, bool parks)
 		else if (hint_of((int)n) && parks && !os_fd_is_own((int)n))
 			kind_set((int)n, KIND_UNKNOWN);
 		else if (hint_of((int)n) && !os_fd_is_own((int)n))
-			kind_forget((int)n); /* CLOSE-3: it may stay open in the parent */
+			kind_forget((int)n); /* CLOSE-3: it may stay open in a parent */
 	}
 }
 
@@ -134,10 +140,11 @@ HOOK int close_range(unsigned first, unsigned last, int flags)
 {
 	enum hook_how how = hook_how();
 
-	if (first > last || flags & ~(CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC))
-		return LIBC(close_range)(first, last, flags); /* EINVAL */
-	if (how != HOOK_LIBC && flags & CLOSE_RANGE_UNSHARE) {
-		errno = EINVAL; /* other green threads of the OS thread would get the new table */
+	/* A flag of later kernels could close the runtime's own.  With UNSHARE other green threads
+	 * of the OS thread would get the new table. */
+	if (first > last || flags & ~(CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC) ||
+	    (how != HOOK_LIBC && flags & CLOSE_RANGE_UNSHARE)) {
+		errno = EINVAL;
 		return -1;
 	}
 	if (!(flags & CLOSE_RANGE_CLOEXEC))
@@ -184,14 +191,14 @@ HOOK int dup(int fd)
 	return LIBC(dup)(fd); /* it does not block */
 }
 
-/* CLOSE-2.  The error that dup2 has for a number that another thread is about to get. */
+/* CLOSE-2.  Linux returns EBUSY while another thread is opening the number. */
 static int refuse_own(void)
 {
 	errno = EBUSY;
 	return -1;
 }
 
-/* Before dup2 or dup3: if the call can succeed, it closes `to`. */
+/* Before dup2 or dup3, which close `to` unless fd is bad. */
 static void leave_number(int fd, int to)
 {
 	struct polldesc *pd = netpoll_find(to);
@@ -211,11 +218,11 @@ HOOK int dup2(int fd, int to)
 	if (unlikely(os_fd_is_own(to)) && fd != to)
 		return refuse_own();
 	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(dup2)(fd, to);
-	case HOOK_PARK: leave_number(fd, to); /* and as the next: it closes a file */
-	case HOOK_BLOCK: break;
+	case HOOK_LIBC: kind_forget(to); return LIBC(dup2)(fd, to);
+	case HOOK_PARK: leave_number(fd, to); break;
+	case HOOK_BLOCK: kind_forget(to); break;
 	}
-	return HOOK_BLOCKING(LIBC(dup2)(fd, to));
+	return HOOK_BLOCKING(LIBC(dup2)(fd, to)); /* it closes a file */
 }
 
 HOOK int dup3(int fd, int to, int flags)
@@ -223,11 +230,12 @@ HOOK int dup3(int fd, int to, int flags)
 	if (unlikely(os_fd_is_own(to)) && fd != to)
 		return refuse_own();
 	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(dup3)(fd, to, flags);
+	case HOOK_LIBC: kind_forget(to); return LIBC(dup3)(fd, to, flags);
 	case HOOK_PARK:
 		if (!(flags & ~O_CLOEXEC))
 			leave_number(fd, to);
-	case HOOK_BLOCK: break;
+		break;
+	case HOOK_BLOCK: kind_forget(to); break;
 	}
 	return HOOK_BLOCKING(LIBC(dup3)(fd, to, flags));
 }

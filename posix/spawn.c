@@ -18,14 +18,20 @@
  *      the blocking code ends; returns the pid
  *
  * Invariants
- *   SPAWN-1  In steps a to c replaced functions are libc's, since the caller is blocking code.  Of
- *            what the parent's runtime uses they change only hints.  sigaction knows the child by
- *            its process id (SIGTAB-5).
+ *   SPAWN-1  In steps a to c replaced functions are libc's (HOOK_LIBC).  Of what the parent's
+ *            runtime uses they change only hints.  sigaction knows the child by its process id
+ *            (SIGTAB-5).  The child must not unlock, post or signal an object of libc for a
+ *            thread of its parent, nor call gmp: it might be killed in between, with a lock of the
+ *            runtime.
  *   SPAWN-2  The child overwrites the stack below the frame of the caller of vfork.  So steps 2 to
  *            4 keep nothing there, and what step 5 needs is in registers that vfork(2) keeps and in
  *            signal_state.
- *   SPAWN-3  The child inherits the mask of the green thread that has made it, also after that was
- *            preempted.
+ *   SPAWN-3  The child inherits the mask of the green thread that has made it, also if that has
+ *            moved to another OS thread since it set its mask.  A handler and blocking code pass
+ *            the mask of the OS thread on.
+ *
+ * The child returns by `ret` on the stack of its parent.  With a shadow stack it would use up the
+ * entry of the parent; the runtime refuses to run with one (docs/ports.md).
  */
 #include <spawn.h>
 #include <stdlib.h>
@@ -142,7 +148,7 @@ __asm__(".text\n\t.globl vfork\n\t.type vfork, %function\nvfork:\n\t"
 	".size vfork, .-vfork\n");
 #endif
 
-/* Returns whether the caller is blocking code from here on. */
+/* Returns whether it has begun blocking code, which gmp__vfork_end ends. */
 int gmp__vfork_begin(void)
 {
 	if (hook_how() == HOOK_LIBC)
@@ -158,14 +164,18 @@ pid_t gmp__vfork_end(int begun, long result)
 	int saved = errno;
 
 	if (begun) {
-		mask_after_child(gmp__signal_state()->before_child);
+		struct signal_state *s = gmp__signal_state();
+
+		s->low = s->high = 0; /* the child may have ended in a handler: none runs here */
+		mask_after_child(s->before_child);
 		gmp_block_leave();
 	}
 	errno = saved;
 	return (pid_t)hook_return(result);
 }
 
-/* A call that makes a child, as blocking code with the mask of the green thread. */
+/* A call that makes a child, as blocking code with the mask of the green thread.  In HOOK_LIBC it
+ * returns from the replacement with the result of libc. */
 #define SPAWNING(call)                                                                             \
 	({                                                                                         \
 		if (hook_how() == HOOK_LIBC)                                                       \

@@ -14,7 +14,7 @@
  *   signals               dump_signal_forget, notify_forget, signal_fini
  *   io_uring, poller      uring_forget, gmp__poller.close, netpoll_forget_all
  *   Gs, Ms, Ps, stacks    proc_forget
- *   other descriptors     close_own_fds: the pidfds of waits for children
+ *   other descriptors     close_own_fds: what is still entered by os_fd_set_own, as pidfds are
  *   dumps                 dump_forget, os_sinks_forget
  *   traces                tracing_forget
  *   debug servers         debug_servers_forget
