@@ -83,7 +83,7 @@ static void sleep_in_poller(struct glist *out)
 		netpoll_rest(until);
 	} else {
 		if (until != NEVER)
-			ns = max_of(until - os_now(), 0);
+			ns = (int64_t)time_between(os_now(), until);
 		if (ns > 0) /* otherwise a timer is due; the P polls later */
 			sched_poll(ns, out);
 	}

@@ -47,7 +47,7 @@ int64_t vtime_sleep(int64_t until)
 		return NEVER;
 	if (vtime_jump())
 		return 0;
-	return sched_all_idle() ? max_of(until - rt_now(), 0) : NEVER; /* VTIME-3 */
+	return sched_all_idle() ? (int64_t)time_between(rt_now(), until) : NEVER; /* VTIME-3 */
 }
 
 void vtime_slept(int64_t ns, int64_t began)

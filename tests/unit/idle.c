@@ -6,7 +6,7 @@
  *
  * floors 0..6
  * wrap: sysmon_start sysmon_stop netpoll_poll netpoll_rest m_sleep pidle_put midle_put
- * wrap: os_membarrier m_start
+ * wrap: os_membarrier m_start timers_earliest
  */
 #define _GNU_SOURCE 1
 #include "check.h"
@@ -25,7 +25,8 @@
 #include "waiter.h"
 
 #define MS INT64_C(1000000)
-#define PATIENCE (40000 * MS) /* a bound on failure only */
+#define PATIENCE (40000 * MS)  /* a bound on failure only */
+#define LONGEST (3600000 * MS) /* of all timers of these tests */
 
 /* Poll cond without releasing the P. */
 #define SPIN_FOR(cond)                                                                             \
@@ -48,6 +49,7 @@ void __real_pidle_put(struct p *pp);
 void __real_midle_put(struct m *m);
 void __real_os_membarrier(void);
 int __real_m_start(struct m *m);
+int64_t __real_timers_earliest(void);
 int __wrap_sysmon_start(void);
 void __wrap_sysmon_stop(void);
 int __wrap_netpoll_poll(int64_t ns, struct glist *out);
@@ -57,15 +59,16 @@ void __wrap_pidle_put(struct p *pp);
 void __wrap_midle_put(struct m *m);
 void __wrap_os_membarrier(void);
 int __wrap_m_start(struct m *m);
+int64_t __wrap_timers_earliest(void);
 
 static bool with_sysmon; /* set before a run: with sysmon */
 static int asleep;       /* (a) Ms that have re-checked all queues and block in the kernel */
 
 /*
- * The edge at which the next stopping M waits for edge = NOWHERE. BEFORE_LAST_CHECK is without a
- * lock, the others are under sched.lock.
+ * The edge at which the next stopping M waits for edge = NOWHERE. BEFORE_LAST_CHECK and
+ * BEFORE_POLL_TIME are without a lock, the others are under sched.lock.
  */
-enum edge { NOWHERE, BEFORE_P_IS_IDLE, BEFORE_SPINNING_ENDS, BEFORE_LAST_CHECK };
+enum edge { NOWHERE, BEFORE_P_IS_IDLE, BEFORE_SPINNING_ENDS, BEFORE_LAST_CHECK, BEFORE_POLL_TIME };
 static enum edge edge; /* (a) */
 static int at_edge;    /* (a) */
 
@@ -84,6 +87,9 @@ int __wrap_netpoll_poll(int64_t ns, struct glist *out)
 {
 	if (ns == 0)
 		return __real_netpoll_poll(ns, out);
+	CHECK(ns > 0);
+	if (ns != NEVER)
+		CHECK(ns <= LONGEST);
 	add_seq(&asleep, 1);
 	int n = __real_netpoll_poll(ns, out);
 
@@ -130,6 +136,12 @@ void __wrap_os_membarrier(void)
 {
 	stop_at(BEFORE_LAST_CHECK);
 	__real_os_membarrier();
+}
+
+int64_t __wrap_timers_earliest(void)
+{
+	stop_at(BEFORE_POLL_TIME);
+	return __real_timers_earliest();
 }
 
 static bool refuse; /* m_start fails */
@@ -412,7 +424,7 @@ TEST_PROCS(idle_timer_of_external_thread_shortens_poller_sleep)
 	CHECK(hour && soon);
 	for (int i = 0; i < 10; i++) {
 		SPIN_FOR(all_asleep_but(0) && ld_seq(&sched.poll_until) == NEVER);
-		CHECK_EQ(gmp_timer_set(hour, gmp_now() + 3600000 * MS, 0), 0);
+		CHECK_EQ(gmp_timer_set(hour, gmp_now() + LONGEST, 0), 0);
 		SPIN_FOR(all_asleep_but(0) && ld_seq(&sched.poll_until) != NEVER);
 		CHECK_EQ(gmp_timer_set(soon, gmp_now() + MS, 0), 0);
 		SPIN_FOR(ld_seq(&fired) == i + 1);
@@ -429,6 +441,33 @@ TEST_PROCS(idle_timer_of_external_thread_shortens_poller_sleep)
 	CHECK_EQ(never, 0);
 	gmp_timer_free(hour);
 	gmp_timer_free(soon);
+	CHECK_EQ(gmp_stop(), 0);
+}
+
+/* __wrap_netpoll_poll checks the time that the M sleeps: the wakeup by the timer would hide it. */
+TEST(idle_timer_before_the_clocks_start_is_due_at_once)
+{
+	static const int64_t past[] = { INT64_MIN, INT64_MIN + 1, -1, 0 };
+	int fired = 0, ran = 0;
+
+	start(2);
+	gmp_timer *t = gmp_timer_new(note, &fired);
+
+	CHECK(t);
+	CHECK_EQ(gmp_go(compute, NULL), 0); /* then the other M polls, with a length of time */
+	SPIN_FOR(ld_seq(&computing) == 1);
+	for (int i = 0; i < 4; i++) {
+		SPIN_FOR(all_asleep_but(1));
+		st_seq(&at_edge, 0);
+		st_seq(&edge, BEFORE_POLL_TIME);
+		CHECK_EQ(gmp_go(note, &ran), 0); /* the M wakes, runs it, finds no more */
+		SPIN_FOR(ld_seq(&at_edge));
+		CHECK_EQ(gmp_timer_set(t, past[i], 0), 0);
+		st_seq(&edge, NOWHERE);
+		SPIN_FOR(ld_seq(&fired) == i + 1);
+	}
+	st_seq(&enough, 1);
+	gmp_timer_free(t);
 	CHECK_EQ(gmp_stop(), 0);
 }
 
@@ -455,7 +494,7 @@ static void move_timer_and_compute(void *arg)
 	(void)arg;
 	CHECK(t);
 	for (int i = 0; i < 10; i++) {
-		int64_t hour = gmp_now() + 3600000 * MS;
+		int64_t hour = gmp_now() + LONGEST;
 
 		/*
 		 * an M that is about to sleep may get a spurious wakeup, and sleeps again after it
@@ -706,7 +745,7 @@ static void several_are_due(void *arg)
 	struct g *self = getm()->curg;
 	int never = 0;
 	gmp_timer *hour = gmp_timer_new(note, &never);
-	int64_t in_an_hour = gmp_now() + 3600000 * MS;
+	int64_t in_an_hour = gmp_now() + LONGEST;
 
 	(void)arg;
 	CHECK(hour);
