@@ -50,11 +50,11 @@ static atomic_int stop_switching;
 
 static void switch_on(UNUSED void *arg)
 {
-	volatile int x = 0;
+	volatile unsigned x = 0;
 
 	number = 3;
 	while (!atomic_load(&stop_switching)) {
-		for (int i = 0; i < 2000; i++)
+		for (unsigned i = 0; i < 2000; i++)
 			x = x + i;
 		gmp_yield();
 		CHECK_EQ(number, 3);
