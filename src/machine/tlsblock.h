@@ -81,6 +81,7 @@ struct tlsblock;
 extern struct tlsblock_offsets {
 	ptrdiff_t m, host;
 	ptrdiff_t cache; /* TLSBLOCK-6; 0: not found */
+	void *no_cache;  /* the pointer in a thread that has not used malloc */
 } gmp__tlsblock_at __attribute__((visibility("hidden")));
 
 /* The next one in a list of free blocks: in place of the host, which only a loaded block has. */
@@ -138,7 +139,7 @@ static inline void tlsblock_share_cache(struct tlsblock *b, void *host)
 
 	if (unlikely(!at))
 		return;
-	if (unlikely(!*hosts))
+	if (unlikely(*hosts == gmp__tlsblock_at.no_cache))
 		tlsblock_begin_cache();
 	*(void **)(void *)((char *)b + at) = *hosts;
 }

@@ -667,6 +667,7 @@ static void probe_locked(void)
 	gmp__tlsblock_at.host = gmp__tls_host_offset();
 	probe.err = tlslayout_probe(&probe.why);
 	gmp__tlsblock_at.cache = lay->cache;
+	gmp__tlsblock_at.no_cache = lay->no_cache;
 	if (!probe.err && !handles_setxid()) {
 		probe.err = -ENOTSUP;
 		probe.why = "glibc has no handler for its signal 33";

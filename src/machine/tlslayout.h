@@ -42,6 +42,7 @@ struct tls_layout {
 	size_t rseq_bytes;
 	ptrdiff_t errno_at, h_errno_at;
 	ptrdiff_t cache; /* the pointer to malloc's cache; 0: not found */
+	void *no_cache;  /* its value in a thread that has not used malloc */
 	bool has_dtors;
 	ptrdiff_t dtors; /* if has_dtors: the list of destructors of C++ thread-locals */
 	/* The value of the int `detached`; 0: it is the pointer. */

@@ -13,8 +13,9 @@
  *                                dtors: the variable of libc that changes when a destructor is
  *                                added.  If it is not found, blocks cannot be renewed
  *   by a comparison and a trial  cache: of the words of libc that the first malloc of a thread
- *                                changes from NULL, that with whose copy the probe gets the block
- *                                which the thread has freed last.  It need not be found
+ *                                changes, that with whose copy the probe gets the block which the
+ *                                thread has freed last.  It need not be found.  Before that malloc
+ *                                the word is no_cache: NULL, or since glibc 2.43 a variable of libc
  *   by its place, then by trial  lock: it lies behind three list heads.  The probe takes it, makes
  *                                another thread need it, and sees that this thread sleeps on it
  *
@@ -60,9 +61,9 @@ enum {
 	ROBUST_BYTES = 24,
 	RSEQ_BYTES = 32,
 	PROBE_BYTES = 504, /* a size that malloc caches */
-	HEAP_WORDS = 2,    /* of libc, that the first malloc of a thread sets */
-	TCB_SELF = 16,     /* of the ABI: the word at fs:16 */
-	TCB_THREADS = 24,  /* int: other threads exist */
+	HEAP_WORDS = 4,   /* of libc, that the first malloc of a thread changes: at most 2 so far */
+	TCB_SELF = 16,    /* of the ABI: the word at fs:16 */
+	TCB_THREADS = 24, /* int: other threads exist */
 };
 
 /* Two ints: the first of an area for rseq, as long as it is not registered. */
@@ -192,6 +193,7 @@ static struct {
 	bool is_detached;              /* the mark has been found */
 	void *freed;                   /* the block of PROBE_BYTES that the thread has freed last */
 	ptrdiff_t changed[HEAP_WORDS]; /* by its first malloc */
+	void *former[HEAP_WORDS];      /* what the words were before it */
 	int nchanged;
 	sem_t was_read, end; /* it has been read; it may end */
 	sem_t begin;         /* of the thread that needs the lock */
@@ -413,6 +415,14 @@ static void look_at_dtors(char *tp)
 	lay->has_dtors = is_dtors(changed, &second, *(void **)(before + (changed - libcs.from)));
 }
 
+/* NULL, or the address of a variable: not a counter, whose copy another thread must not get. */
+static bool is_address(const void *value)
+{
+	Dl_info in;
+
+	return !value || dladdr(value, &in);
+}
+
 /* TLSBLOCK-6.  Before the thread has used malloc. */
 static void look_at_heap(char *tp)
 {
@@ -431,8 +441,10 @@ static void look_at_heap(char *tp)
 	for (size_t i = 0; i < libcs.bytes / sizeof(void *); i++) {
 		char *const *now = (char *const *)libcs.from + i;
 
-		if (*now != before[i] && !before[i] && real.nchanged < HEAP_WORDS)
-			real.changed[real.nchanged++] = (char *)now - tp;
+		if (*now == before[i] || !is_address(before[i]) || real.nchanged == HEAP_WORDS)
+			continue;
+		real.former[real.nchanged] = before[i];
+		real.changed[real.nchanged++] = (char *)now - tp;
 	}
 }
 
@@ -454,9 +466,12 @@ static bool gets_freed_block(ptrdiff_t at)
 static void find_cache(void)
 {
 	lay->cache = 0;
-	for (int i = 0; i < real.nchanged && !lay->cache; i++)
-		if (gets_freed_block(real.changed[i]))
-			lay->cache = real.changed[i];
+	for (int i = 0; i < real.nchanged && !lay->cache; i++) {
+		if (!gets_freed_block(real.changed[i]))
+			continue;
+		lay->cache = real.changed[i];
+		lay->no_cache = real.former[i];
+	}
 }
 
 static void *look_at_thread(void *unused)

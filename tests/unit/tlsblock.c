@@ -11,7 +11,6 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <gnu/libc-version.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
@@ -231,10 +230,15 @@ static noinline void leave_in_block(pthread_key_t key)
 	CHECK_EQ(pthread_setspecific(key, &why), 0);
 }
 
-static pthread_mutex_t held = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+static pthread_mutex_t held;
 
 static noinline void lock_held(void)
 {
+	pthread_mutexattr_t attr;
+
+	CHECK_EQ(pthread_mutexattr_init(&attr), 0);
+	CHECK_EQ(pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK), 0);
+	CHECK_EQ(pthread_mutex_init(&held, &attr), 0);
 	CHECK_EQ(pthread_mutex_lock(&held), 0);
 }
 
@@ -273,14 +277,6 @@ TEST(tlsblock_renewed_has_initial_values_and_is_other_owner)
 
 /* --- malloc's cache: TLSBLOCK-6 --- */
 
-static void need_shared_cache(void)
-{
-	need_blocks();
-	if (!gmp__tlsblock_at.cache && strverscmp(gnu_get_libc_version(), "2.42") >= 0)
-		check_skip("this libc does not set the cache's pointer at the first malloc");
-	CHECK(gmp__tlsblock_at.cache != 0);
-}
-
 static void *cache_of(void *block)
 {
 	return *(void **)(void *)((char *)block + gmp__tlsblock_at.cache);
@@ -299,7 +295,8 @@ TEST(tlsblocks_use_malloc_cache_of_their_host)
 {
 	void *host = arch_tp();
 
-	need_shared_cache();
+	need_blocks();
+	CHECK(gmp__tlsblock_at.cache != 0);
 	void *freed = free_one();
 
 	for (int i = 0; i < 3; i++) {
@@ -323,7 +320,7 @@ static void *load_moved(void *seen)
 {
 	void *host = arch_tp();
 
-	CHECK(cache_of(host) == NULL);
+	CHECK(cache_of(host) == gmp__tlsblock_at.no_cache);
 	tlsblock_load(moved_block, NULL, host);
 	CHECK(cache_of(moved_block) == cache_of(host));
 	*(void **)seen = free_one();
@@ -338,7 +335,8 @@ TEST(tlsblock_that_moves_to_another_thread_uses_the_cache_of_that)
 	void *host = arch_tp(), *seen = NULL;
 	pthread_t t;
 
-	need_shared_cache();
+	need_blocks();
+	CHECK(gmp__tlsblock_at.cache != 0);
 	moved_block = tlsblock_new();
 	CHECK(moved_block != NULL);
 	tlsblock_prepare(moved_block, stack, sizeof(stack));
