@@ -48,6 +48,7 @@
 
 #include "mode/chaos.h"
 #include "posix/parked.h"
+#include "posix/seccomp.h"
 
 #ifndef FUTEX_LOCK_PI2
 #define FUTEX_LOCK_PI2 13 /* Linux 5.14 */
@@ -303,6 +304,8 @@ HOOK long syscall(long number, ...)
 	for (int i = 0; i < 6; i++)
 		a[i] = va_arg(list, long);
 	va_end(list);
+	if (unlikely(number == SYS_seccomp))
+		return seccomp_call((unsigned)a[0], (unsigned)a[1], (void *)a[2]);
 	if (likely(number != SYS_futex))
 		return LIBC(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 	return futex(&(struct futex_call){

@@ -415,12 +415,21 @@ static void look_at_dtors(char *tp)
 	lay->has_dtors = is_dtors(changed, &second, *(void **)(before + (changed - libcs.from)));
 }
 
-/* NULL, or the address of a variable: not a counter, whose copy another thread must not get. */
-static bool is_address(const void *value)
+static int contains(struct dl_phdr_info *info, size_t size, void *address)
 {
-	Dl_info in;
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_LOAD &&
+		    (uintptr_t)address - info->dlpi_addr - info->dlpi_phdr[i].p_vaddr <
+			    info->dlpi_phdr[i].p_memsz)
+			return 1;
+	return 0;
+}
 
-	return !value || dladdr(value, &in);
+/* NULL, or the address of a variable: not a counter, whose copy another thread must not get. */
+static bool is_address(void *value)
+{
+	return !value || dl_iterate_phdr(contains, value);
 }
 
 /* TLSBLOCK-6.  Before the thread has used malloc. */

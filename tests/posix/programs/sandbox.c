@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/* Program for gmp-run: each argument is a way to install a seccomp filter, and prints the same
+ * natively and on green threads. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ENSURE(cond)                                                                               \
+	do {                                                                                       \
+		if (!(cond)) {                                                                     \
+			printf("%s:%d: " #cond " failed, errno %d\n", __FILE__, __LINE__, errno);  \
+			_exit(3);                                                                  \
+		}                                                                                  \
+	} while (0)
+
+enum { WAITS = 20, THREADS = 8 };
+
+/* mkdir and mkdirat are EPERM. */
+static struct sock_filter no_mkdir[] = {
+	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+#ifdef SYS_mkdir
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mkdir, 1, 0),
+#endif
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mkdirat, 0, 1),
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+};
+static struct sock_fprog filter = { sizeof(no_mkdir) / sizeof(no_mkdir[0]), no_mkdir };
+
+/* A folder that exists: EEXIST without the filter. */
+static int try_mkdir(void)
+{
+	ENSURE(mkdir("/", 0700) < 0);
+	return errno;
+}
+
+static void *try_in_thread(void *errors)
+{
+	for (int i = 0; i < WAITS; i++) {
+		*(int *)errors += try_mkdir() != EPERM;
+		usleep(100);
+	}
+	*(int *)errors += prctl(PR_GET_NO_NEW_PRIVS, 0UL, 0UL, 0UL, 0UL) != 1;
+	return NULL;
+}
+
+/* Main after waits, threads, and a child. */
+static void show(void)
+{
+	pthread_t t[THREADS];
+	int errors[THREADS] = { 0 }, status, sum = 0;
+
+	for (int i = 0; i < WAITS; i++) {
+		sum += try_mkdir() != EPERM;
+		usleep(100);
+	}
+	printf("main: %d calls passed\n", sum);
+	for (int i = 0; i < THREADS; i++)
+		ENSURE(!pthread_create(&t[i], NULL, try_in_thread, &errors[i]));
+	for (int i = sum = 0; i < THREADS; i++) {
+		ENSURE(!pthread_join(t[i], NULL));
+		sum += errors[i];
+	}
+	printf("threads: %d calls passed\n", sum);
+	fflush(stdout);
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(try_mkdir() == EPERM ? 0 : 1);
+	ENSURE(waitpid(child, &status, 0) == child);
+	printf("child: status %d\n", status);
+}
+
+static void no_new_privileges(void)
+{
+	ENSURE(!prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL));
+}
+
+static void by_prctl(void)
+{
+	no_new_privileges();
+	ENSURE(!prctl(PR_SET_SECCOMP, (unsigned long)SECCOMP_MODE_FILTER, &filter, 0UL, 0UL));
+	show();
+	printf("mode %d\n", prctl(PR_GET_SECCOMP, 0UL, 0UL, 0UL, 0UL));
+}
+
+static void by_syscall(void)
+{
+	no_new_privileges();
+	ENSURE(!syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter));
+	show();
+	ENSURE(!syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter));
+	show();
+}
+
+/* The threads exist already. */
+static void after_threads(void)
+{
+	pthread_t t;
+	int errors = 0;
+
+	ENSURE(!pthread_create(&t, NULL, try_in_thread, &errors));
+	ENSURE(!pthread_join(t, NULL));
+	printf("without a filter: %s\n", strerror(try_mkdir()));
+	by_syscall();
+}
+
+static void bad_calls(void)
+{
+	static const unsigned kill = SECCOMP_RET_KILL_PROCESS;
+
+	ENSURE(prctl(PR_SET_SECCOMP, (unsigned long)SECCOMP_MODE_FILTER, NULL, 0UL, 0UL) < 0);
+	printf("no filter: %s\n", strerror(errno));
+	ENSURE(prctl(PR_SET_SECCOMP, 7UL, NULL, 0UL, 0UL) < 0);
+	printf("unknown mode: %s\n", strerror(errno));
+	ENSURE(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 1 << 30, &filter) < 0);
+	printf("unknown flag: %s\n", strerror(errno));
+	ENSURE(syscall(SYS_seccomp, 77, 0, NULL) < 0);
+	printf("unknown operation: %s\n", strerror(errno));
+	printf("available: %ld\n", syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &kill));
+	printf("other options: %d\n", prctl(PR_GET_DUMPABLE, 0UL, 0UL, 0UL, 0UL));
+	printf("mkdir: %s\n", strerror(try_mkdir()));
+}
+
+static void strict(void)
+{
+	pid_t child = fork(); /* an OS thread: as natively */
+	int status;
+
+	if (child == 0) {
+		prctl(PR_SET_SECCOMP, (unsigned long)SECCOMP_MODE_STRICT, NULL, 0UL, 0UL);
+		syscall(SYS_exit, 0);
+	}
+	ENSURE(waitpid(child, &status, 0) == child);
+	printf("child: status %d\n", status);
+}
+
+/* Not the same: natively the next call but read and write ends the process. */
+static void strict_main(void)
+{
+	int result = prctl(PR_SET_SECCOMP, (unsigned long)SECCOMP_MODE_STRICT, NULL, 0UL, 0UL);
+
+	printf("%d: %s\n", result, strerror(errno));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} cases[] = {
+		{ "by_prctl", by_prctl },   { "by_syscall", by_syscall },
+		{ "bad_calls", bad_calls }, { "after_threads", after_threads },
+		{ "strict", strict },       { "strict_main", strict_main },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (argc == 2 && strcmp(argv[1], cases[i].name) == 0) {
+			cases[i].run();
+			return 0;
+		}
+	return 2;
+}

@@ -1,0 +1,31 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# gmp-run: a seccomp filter that main installs holds for main after each wait, for threads and for
+# children, as natively.
+#
+#   run_sandbox.sh BUILD
+set -euo pipefail
+build=$1
+program=$build/tests/posix_sandbox
+run=$build/tools/gmp-run
+"$run" "$build/tests/posix_whole" args 2>&1 | grep -q 'not supported here' && exit 77
+same() {
+	local wanted got
+	wanted=$("$program" "$1"; echo "status $?")
+	got=$("$run" "$program" "$1"; echo "status $?")
+	[ "$got" = "$wanted" ] && [[ $got != *failed* ]] || {
+		echo "$1 at ${GMP_PROCS:-} Ps, ${GMP_SCHED:-}: $got"
+		echo "natively: $wanted"
+		exit 1
+	}
+}
+for procs in 1 2 4; do
+	export GMP_PROCS=$procs
+	for name in by_prctl by_syscall bad_calls after_threads strict; do
+		same $name
+	done
+	[ "$("$run" "$program" strict_main)" = '-1: Invalid argument' ]
+done
+unset GMP_PROCS
+GMP_SCHED=thread same by_syscall
