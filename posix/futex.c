@@ -298,14 +298,16 @@ static long futex(const struct futex_call *c)
 HOOK long syscall(long number, ...)
 {
 	va_list list;
-	long a[6];
+	unsigned long a[6];
 
 	va_start(list, number);
 	for (int i = 0; i < 6; i++)
-		a[i] = va_arg(list, long);
+		a[i] = va_arg(list, unsigned long);
 	va_end(list);
 	if (unlikely(number == SYS_seccomp))
 		return seccomp_call((unsigned)a[0], (unsigned)a[1], (void *)a[2]);
+	if (unlikely(number == SYS_prctl))
+		return prctl_call((int)a[0], a + 1);
 	if (likely(number != SYS_futex))
 		return LIBC(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 	return futex(&(struct futex_call){

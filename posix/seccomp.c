@@ -5,14 +5,15 @@
  *
  * The kernel keeps a filter for each OS thread.  A green thread runs on several, so a filter on its
  * present OS thread would guard it until its next wait only, and threads that it makes not at all.
- * SECCOMP_FILTER_FLAG_TSYNC gives the filter to all OS threads of the process in one step,
- * and with it no_new_privs; OS threads that start later inherit both.
+ * SECCOMP_FILTER_FLAG_TSYNC gives the filter to all OS threads of the process in one step, and with
+ * it no_new_privs; OS threads that start later inherit both.  A call that has set no_new_privs
+ * before may have done so on another OS thread, so it is repeated on the present one.
  *
- * A filter must admit the calls of the runtime (docs/api/gmp-run.md).  The runtime's calls are not
- * exempt: what the filter does not admit fails, or ends the process, as the filter says.
+ * The runtime's own calls are not exempt: what the filter does not admit fails, or ends the
+ * process, as the filter says (docs/limits.md, Sandboxes).
  *
- * Strict mode admits read, write and the end of the thread only, so it is EINVAL.  An external
- * thread, and the child of a fork before it has a runtime, install filters as natively.
+ * Strict mode admits read, write and the end of the thread only, so it is EINVAL.  An OS thread of
+ * the program, and the child of a fork before it has a runtime, install filters as natively.
  */
 #include "posix/seccomp.h"
 
@@ -24,24 +25,68 @@
 #include "posix/hook.h"
 #include "posix/thread.h"
 
+#ifndef SECCOMP_FILTER_FLAG_NEW_LISTENER
+#define SECCOMP_FILTER_FLAG_NEW_LISTENER (1UL << 3) /* Linux 5.0 */
+#endif
 #ifndef SECCOMP_FILTER_FLAG_TSYNC_ESRCH
 #define SECCOMP_FILTER_FLAG_TSYNC_ESRCH (1UL << 4) /* Linux 5.7 */
 #endif
 
-static bool is_for_all_threads(void)
+static bool no_new_privs; /* (a) a green thread has set it */
+
+/* Also in blocking code and in a handler of a green thread. */
+static bool is_green(void)
 {
-	return program_is_whole() && hook_how() != HOOK_LIBC;
+	return program_is_whole() && (getm() || gmp__blockedm());
+}
+
+static long install(unsigned op, unsigned long flags, void *args)
+{
+	return LIBC(syscall)(SYS_seccomp, op, flags, args);
+}
+
+/* ESRCH, and no filter: another thread has a filter that the caller does not have. */
+static long install_on_all(unsigned op, unsigned long flags, void *args)
+{
+	int saved = errno;
+
+	if (ld_rlx(&no_new_privs))
+		LIBC(prctl)(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL);
+	flags |= SECCOMP_FILTER_FLAG_TSYNC;
+	long result = install(op, flags | SECCOMP_FILTER_FLAG_TSYNC_ESRCH, args);
+
+	if (result >= 0 || errno != EINVAL || flags & SECCOMP_FILTER_FLAG_NEW_LISTENER)
+		return result;
+	result = install(op, flags, args); /* before Linux 5.7 */
+	if (result == 0)
+		errno = saved;
+	if (result <= 0)
+		return result;
+	errno = ESRCH;
+	return -1;
 }
 
 long seccomp_call(unsigned op, unsigned flags, void *args)
 {
-	if (op > SECCOMP_SET_MODE_FILTER || !is_for_all_threads())
-		return LIBC(syscall)(SYS_seccomp, op, flags, args);
-	/* the strict mode admits no flag: EINVAL.  ESRCH, and no filter: another thread has a
-	 * filter that the caller does not have */
-	if (!(flags & SECCOMP_FILTER_FLAG_TSYNC))
-		flags |= SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_TSYNC_ESRCH;
-	return LIBC(syscall)(SYS_seccomp, op, flags, args);
+	if (op > SECCOMP_SET_MODE_FILTER || flags & SECCOMP_FILTER_FLAG_TSYNC || !is_green())
+		return install(op, flags, args);
+	if (op == SECCOMP_SET_MODE_FILTER)
+		return install_on_all(op, flags, args);
+	errno = EINVAL;
+	return -1;
+}
+
+int prctl_call(int option, const unsigned long *a)
+{
+	if (option == PR_SET_SECCOMP && a[0] == SECCOMP_MODE_FILTER)
+		return (int)seccomp_call(SECCOMP_SET_MODE_FILTER, 0, (void *)a[1]);
+	if (option == PR_SET_SECCOMP && a[0] == SECCOMP_MODE_STRICT)
+		return (int)seccomp_call(SECCOMP_SET_MODE_STRICT, 0, NULL);
+	int result = LIBC(prctl)(option, a[0], a[1], a[2], a[3]);
+
+	if (option == PR_SET_NO_NEW_PRIVS && !result && is_green())
+		st_rlx(&no_new_privs, true);
+	return result;
 }
 
 HOOK int prctl(int option, ...)
@@ -53,10 +98,5 @@ HOOK int prctl(int option, ...)
 	for (int i = 0; i < 4; i++) /* not given: read too, as libc does */
 		a[i] = va_arg(list, unsigned long);
 	va_end(list);
-	if (option != PR_SET_SECCOMP || a[0] == 0 || a[0] > SECCOMP_MODE_FILTER)
-		return LIBC(prctl)(option, a[0], a[1], a[2], a[3]);
-	unsigned op =
-		a[0] == SECCOMP_MODE_STRICT ? SECCOMP_SET_MODE_STRICT : SECCOMP_SET_MODE_FILTER;
-
-	return (int)seccomp_call(op, 0, (void *)a[1]);
+	return prctl_call(option, a);
 }

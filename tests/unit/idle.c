@@ -66,7 +66,8 @@ static int asleep;       /* (a) Ms that have re-checked all queues and block in 
 
 /*
  * The edge at which the next stopping M waits for edge = NOWHERE. BEFORE_LAST_CHECK and
- * BEFORE_POLL_TIME are without a lock, the others are under sched.lock.
+ * BEFORE_POLL_TIME are without a lock (the latter only while a P is idle), the others are under
+ * sched.lock.
  */
 enum edge { NOWHERE, BEFORE_P_IS_IDLE, BEFORE_SPINNING_ENDS, BEFORE_LAST_CHECK, BEFORE_POLL_TIME };
 static enum edge edge; /* (a) */

@@ -7,6 +7,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -87,9 +88,17 @@ static void no_new_privileges(void)
 	ENSURE(!prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL));
 }
 
+/* Of the set-up: the next call may run on another OS thread. */
+static void wait_a_little(void)
+{
+	for (int i = 0; i < 50; i++)
+		usleep(100);
+}
+
 static void by_prctl(void)
 {
 	no_new_privileges();
+	wait_a_little();
 	ENSURE(!prctl(PR_SET_SECCOMP, (unsigned long)SECCOMP_MODE_FILTER, &filter, 0UL, 0UL));
 	show();
 	printf("mode %d\n", prctl(PR_GET_SECCOMP, 0UL, 0UL, 0UL, 0UL));
@@ -101,6 +110,64 @@ static void by_syscall(void)
 	ENSURE(!syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter));
 	show();
 	ENSURE(!syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter));
+	show();
+}
+
+static void by_number(void)
+{
+	ENSURE(!syscall(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL));
+	wait_a_little();
+	ENSURE(!syscall(SYS_prctl, PR_SET_SECCOMP, (unsigned long)SECCOMP_MODE_FILTER, &filter, 0UL,
+			0UL));
+	show();
+}
+
+/* seccomp with a flag above 8 is EINVAL, as before Linux 5.7. */
+static void on_an_old_kernel(void)
+{
+	static struct sock_filter no_flags[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_seccomp, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 16, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog old = { sizeof(no_flags) / sizeof(no_flags[0]), no_flags };
+
+	no_new_privileges();
+	ENSURE(!syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &old));
+	ENSURE(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, NULL) < 0);
+	printf("no filter: %s\n", strerror(errno));
+	errno = ENOTTY;
+	ENSURE(!syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter));
+	printf("errno of a success: %s\n", strerror(errno));
+	show();
+}
+
+/* By a signal handler. */
+static void install(int sig)
+{
+	ENSURE(!syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) && sig);
+}
+
+static void in_a_handler(void)
+{
+	no_new_privileges();
+	ENSURE(signal(SIGUSR1, install) != SIG_ERR);
+	ENSURE(!raise(SIGUSR1));
+	show();
+}
+
+/* A descriptor for the calls that the filter leaves to a listener: there are none. */
+static void with_a_listener(void)
+{
+	no_new_privileges();
+	long fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER,
+			  &filter);
+
+	ENSURE(fd > 2);
+	ENSURE(!close((int)fd));
 	show();
 }
 
@@ -139,8 +206,11 @@ static void strict(void)
 	int status;
 
 	if (child == 0) {
-		prctl(PR_SET_SECCOMP, (unsigned long)SECCOMP_MODE_STRICT, NULL, 0UL, 0UL);
-		syscall(SYS_exit, 0);
+		long result =
+			prctl(PR_SET_SECCOMP, (unsigned long)SECCOMP_MODE_STRICT, NULL, 0UL, 0UL);
+
+		syscall(SYS_getpid); /* SIGKILL */
+		syscall(SYS_exit, result ? 1 : 2);
 	}
 	ENSURE(waitpid(child, &status, 0) == child);
 	printf("child: status %d\n", status);
@@ -154,15 +224,33 @@ static void strict_main(void)
 	printf("%d: %s\n", result, strerror(errno));
 }
 
+/* Ends with 77 where a program can install no filter. */
+static void available(void)
+{
+	static const unsigned fails = SECCOMP_RET_ERRNO;
+
+	if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &fails))
+		_exit(77);
+	printf("yes\n");
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*run)(void);
 	} cases[] = {
-		{ "by_prctl", by_prctl },   { "by_syscall", by_syscall },
-		{ "bad_calls", bad_calls }, { "after_threads", after_threads },
-		{ "strict", strict },       { "strict_main", strict_main },
+		{ "available", available },
+		{ "by_prctl", by_prctl },
+		{ "by_syscall", by_syscall },
+		{ "by_number", by_number },
+		{ "on_an_old_kernel", on_an_old_kernel },
+		{ "in_a_handler", in_a_handler },
+		{ "with_a_listener", with_a_listener },
+		{ "after_threads", after_threads },
+		{ "bad_calls", bad_calls },
+		{ "strict", strict },
+		{ "strict_main", strict_main },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
