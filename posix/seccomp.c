@@ -40,48 +40,58 @@ static bool is_green(void)
 	return program_is_whole() && (getm() || gmp__blockedm());
 }
 
-static long install(unsigned op, unsigned long flags, void *args)
+static long install(unsigned long flags, void *args)
 {
-	return LIBC(syscall)(SYS_seccomp, op, flags, args);
+	return LIBC(syscall)(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, args);
 }
 
 /* ESRCH, and no filter: another thread has a filter that the caller does not have. */
-static long install_on_all(unsigned op, unsigned long flags, void *args)
+static long install_on_all(unsigned long flags, void *args)
 {
 	int saved = errno;
 
 	if (ld_rlx(&no_new_privs))
 		LIBC(prctl)(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL);
 	flags |= SECCOMP_FILTER_FLAG_TSYNC;
-	long result = install(op, flags | SECCOMP_FILTER_FLAG_TSYNC_ESRCH, args);
+	long result = install(flags | SECCOMP_FILTER_FLAG_TSYNC_ESRCH, args);
 
-	if (result >= 0 || errno != EINVAL || flags & SECCOMP_FILTER_FLAG_NEW_LISTENER)
-		return result;
-	result = install(op, flags, args); /* before Linux 5.7 */
-	if (result == 0)
+	if (result < 0 && errno == EINVAL && !(flags & SECCOMP_FILTER_FLAG_NEW_LISTENER)) {
+		result = install(flags,
+				 args); /* before Linux 5.7: a thread's id in place of ESRCH */
+		if (result > 0) {
+			errno = ESRCH;
+			return -1;
+		}
+	}
+	if (result >= 0)
 		errno = saved;
-	if (result <= 0)
-		return result;
-	errno = ESRCH;
+	return result;
+}
+
+/* A green thread sets a mode. */
+static long set_mode(unsigned op, unsigned long flags, void *args)
+{
+	if (op == SECCOMP_SET_MODE_FILTER)
+		return install_on_all(flags, args);
+	errno = EINVAL;
 	return -1;
 }
 
 long seccomp_call(unsigned op, unsigned flags, void *args)
 {
 	if (op > SECCOMP_SET_MODE_FILTER || flags & SECCOMP_FILTER_FLAG_TSYNC || !is_green())
-		return install(op, flags, args);
-	if (op == SECCOMP_SET_MODE_FILTER)
-		return install_on_all(op, flags, args);
-	errno = EINVAL;
-	return -1;
+		return LIBC(syscall)(SYS_seccomp, op, flags, args);
+	return set_mode(op, flags, args);
 }
 
 int prctl_call(int option, const unsigned long *a)
 {
-	if (option == PR_SET_SECCOMP && a[0] == SECCOMP_MODE_FILTER)
-		return (int)seccomp_call(SECCOMP_SET_MODE_FILTER, 0, (void *)a[1]);
-	if (option == PR_SET_SECCOMP && a[0] == SECCOMP_MODE_STRICT)
-		return (int)seccomp_call(SECCOMP_SET_MODE_STRICT, 0, NULL);
+	if (option == PR_SET_SECCOMP && is_green()) {
+		if (a[0] == SECCOMP_MODE_FILTER)
+			return (int)set_mode(SECCOMP_SET_MODE_FILTER, 0, (void *)a[1]);
+		if (a[0] == SECCOMP_MODE_STRICT)
+			return (int)set_mode(SECCOMP_SET_MODE_STRICT, 0, NULL);
+	}
 	int result = LIBC(prctl)(option, a[0], a[1], a[2], a[3]);
 
 	if (option == PR_SET_NO_NEW_PRIVS && !result && is_green())

@@ -3,7 +3,6 @@
  * natively and on green threads. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
