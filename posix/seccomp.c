@@ -6,14 +6,15 @@
  * The kernel keeps a filter for each OS thread.  A green thread runs on several, so a filter on its
  * present OS thread would guard it until its next wait only, and threads that it makes not at all.
  * SECCOMP_FILTER_FLAG_TSYNC gives the filter to all OS threads of the process in one step, and with
- * it no_new_privs; OS threads that start later inherit both.  A call that has set no_new_privs
- * before may have done so on another OS thread, so it is repeated on the present one.
+ * it no_new_privs; OS threads that start later inherit both.  no_new_privs may have been set on
+ * another OS thread, so it is set again on the present one before the filter; the green thread does
+ * not wait in between.
  *
- * The runtime's own calls are not exempt: what the filter does not admit fails, or ends the
- * process, as the filter says (docs/limits.md, Sandboxes).
+ * The runtime's own calls are not exempt: a call that the filter refuses fails, or the process
+ * ends, as the filter says (docs/limits.md, Sandboxes).
  *
- * Strict mode admits read, write and the end of the thread only, so it is EINVAL.  An OS thread of
- * the program, and the child of a fork before it has a runtime, install filters as natively.
+ * Strict mode would stop the runtime, so it is EINVAL.  An OS thread of the program, and the child
+ * of a fork before it has a runtime, get the native call.
  */
 #include "posix/seccomp.h"
 
@@ -34,7 +35,7 @@
 
 static bool no_new_privs; /* (a) a green thread has set it */
 
-/* Also in blocking code and in a handler of a green thread. */
+/* True for a green thread, also in blocking code and in its signal handlers. */
 static bool is_green(void)
 {
 	return program_is_whole() && (getm() || gmp__blockedm());
@@ -45,19 +46,26 @@ static long install(unsigned long flags, void *args)
 	return LIBC(syscall)(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, args);
 }
 
-/* ESRCH, and no filter: another thread has a filter that the caller does not have. */
-static long install_on_all(unsigned long flags, void *args)
+static void repeat_no_new_privs(void)
 {
 	int saved = errno;
 
 	if (ld_rlx(&no_new_privs))
 		LIBC(prctl)(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL);
+	errno = saved;
+}
+
+/* Fails with ESRCH if another thread has a filter that the caller does not have. */
+static long install_on_all(unsigned long flags, void *args)
+{
+	int saved = errno;
+
 	flags |= SECCOMP_FILTER_FLAG_TSYNC;
 	long result = install(flags | SECCOMP_FILTER_FLAG_TSYNC_ESRCH, args);
 
 	if (result < 0 && errno == EINVAL && !(flags & SECCOMP_FILTER_FLAG_NEW_LISTENER)) {
-		result = install(flags,
-				 args); /* before Linux 5.7: a thread's id in place of ESRCH */
+		/* before Linux 5.7: a thread's id in place of ESRCH */
+		result = install(flags, args);
 		if (result > 0) {
 			errno = ESRCH;
 			return -1;
@@ -68,18 +76,20 @@ static long install_on_all(unsigned long flags, void *args)
 	return result;
 }
 
-/* A green thread sets a mode. */
+/* Of a green thread: a filter goes to all OS threads, the strict mode is refused. */
 static long set_mode(unsigned op, unsigned long flags, void *args)
 {
+	repeat_no_new_privs();
 	if (op == SECCOMP_SET_MODE_FILTER)
-		return install_on_all(flags, args);
+		return flags & SECCOMP_FILTER_FLAG_TSYNC ? install(flags, args)
+							 : install_on_all(flags, args);
 	errno = EINVAL;
 	return -1;
 }
 
 long seccomp_call(unsigned op, unsigned flags, void *args)
 {
-	if (op > SECCOMP_SET_MODE_FILTER || flags & SECCOMP_FILTER_FLAG_TSYNC || !is_green())
+	if (op > SECCOMP_SET_MODE_FILTER || !is_green())
 		return LIBC(syscall)(SYS_seccomp, op, flags, args);
 	return set_mode(op, flags, args);
 }

@@ -24,8 +24,8 @@ same() {
 }
 for procs in 1 2 4; do
 	export GMP_PROCS=$procs
-	for name in available by_prctl by_syscall by_number on_an_old_kernel in_a_handler \
-		with_a_listener after_threads bad_calls strict; do
+	for name in available by_prctl by_syscall by_number by_tsync on_an_old_kernel \
+		in_a_handler with_a_listener after_threads bad_calls strict; do
 		same $name
 	done
 	[ "$("$run" "$program" strict_main)" = '-1: Invalid argument' ]

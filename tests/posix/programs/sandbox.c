@@ -121,6 +121,14 @@ static void by_number(void)
 	show();
 }
 
+static void by_tsync(void)
+{
+	no_new_privileges();
+	wait_a_little();
+	ENSURE(!syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter));
+	show();
+}
+
 /* seccomp with a flag above 8 is EINVAL, as before Linux 5.7. */
 static void on_an_old_kernel(void)
 {
@@ -243,6 +251,7 @@ int main(int argc, char **argv)
 		{ "by_prctl", by_prctl },
 		{ "by_syscall", by_syscall },
 		{ "by_number", by_number },
+		{ "by_tsync", by_tsync },
 		{ "on_an_old_kernel", on_an_old_kernel },
 		{ "in_a_handler", in_a_handler },
 		{ "with_a_listener", with_a_listener },
