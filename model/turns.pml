@@ -13,24 +13,24 @@
  *   FULL    with EVENTS: the second lane never becomes empty
  *   YIELDS  checks the bounds of the second lane; a G of a turn may block, and another M acquires
  *           the P
- *   LONG    with EVENTS: runs so long that an interval may exceed what OWED_MAX makes up for; with
- *           YIELDS: runs of the second lane so long that OWED_MIN limits what they cost
+ *   LONG    with EVENTS: runs so long that an interval may exceed what CREDIT_MAX makes up for;
+ *           with YIELDS: runs of the second lane so long that CREDIT_MIN limits what they cost
  *
  * Properties
- *   PICK-4: a turn lasts for OWED_MAX and its last run at most       assertion in end_turn
- *   PICK-4: while events wait for a time t in which they run, the second lane has at most OWED_MAX,
- *   two runs (the first is under way when the event arrives, the other ends a turn), and t / 3
- *                                                              assertion in pass, EVENTS FULL
+ *   PICK-4: a turn lasts for CREDIT_MAX and its last run at most     assertion in end_turn
+ *   PICK-4: while events wait for a time t in which they run, the second lane has at most
+ *   CREDIT_MAX, two runs (the first is under way when the event arrives, the other ends a turn),
+ *   and t / 3                                                  assertion in pass, EVENTS FULL
  *   If the lane may become empty: also a run for each CHECK_TICKS of t
  *                                                              assertion in pass, EVENTS
  *   PICK-4: a G of the second lane that arrives after a check has found the lane empty waits for at
  *   most four times the runs of its lane, plus CHECK_TICKS, an interval of events, and one more run
  *                                                              assertion in pass, YIELDS
  *   Any other: the same, plus a second interval, plus three times the overrun of the last turn, at
- *   most -4 * OWED_MIN                                         assertion in pass, YIELDS
+ *   most -4 * CREDIT_MIN                                       assertion in pass, YIELDS
  *
  * Outside of turns all runs of an interval count as equally long.  The second lane has its share
- * only if an interval of events accrues less than OWED_MAX - DUE, so the runs of events in YIELDS
+ * only if an interval of events accrues less than CREDIT_MAX - DUE, so the runs of events in YIELDS
  * are short enough.
  *
  * Left out: the wait for the Gs that are in the first ring when a turn becomes due, and that each G
@@ -39,8 +39,8 @@
  * makes intervals shorter.
  *
  * Models:
- *   src/pick.c: begin_interval pick_begin yielded_wait owe set_pace pay end_interval end_turn
- *     take_turn
+ *   src/pick.c: begin_interval pick_begin yielded_wait add_credit set_pace use_credit
+ *   src/pick.c: end_interval end_turn take_turn
  *   src/sched.c: own_work attend_g0
  *
  * Runs: the searches of scripts/model
@@ -69,9 +69,9 @@
 #define CHECK 16 /* CHECK_TICKS */
 #define SLICE (2 * CHECK)
 #define YIELD_SHARE 4
-#define DUE (CHECK / YIELD_SHARE) /* a P that owes so much begins a turn */
-#define OWED_MAX SLICE
-#define OWED_MIN (-5 * SLICE)
+#define DUE (CHECK / YIELD_SHARE) /* with so much credit, a turn is due */
+#define CREDIT_MAX SLICE
+#define CREDIT_MIN (-5 * SLICE)
 #define INTERVAL 2 /* GLOBAL_INTERVAL */
 
 /* Lengths of a run. */
@@ -95,7 +95,7 @@
 #define INTERVAL_MAX (INTERVAL * EVENT_LONGEST)
 
 /* Three quarters of an overrun are charged, and a quarter of the time is added. */
-#define OVERRUN_MAX MIN((YIELD_SHARE - 1) * LONGEST, -YIELD_SHARE * OWED_MIN)
+#define OVERRUN_MAX MIN((YIELD_SHARE - 1) * LONGEST, -YIELD_SHARE * CREDIT_MIN)
 #define FIRST_WAIT (YIELD_SHARE * DUE + INTERVAL_MAX + EVENT_LONGEST)
 #define YIELDS_WAIT (FIRST_WAIT + OVERRUN_MAX + INTERVAL_MAX)
 
@@ -107,7 +107,7 @@
 #else
 #define PRICE (1 + (YIELD_SHARE - 1) * LONGEST / CHECK)
 #endif
-#define EVENTS_WAIT (OWED_MAX + 2 * LONGEST)
+#define EVENTS_WAIT (CREDIT_MAX + 2 * LONGEST)
 
 /* --- the P --- */
 
@@ -115,8 +115,8 @@ bool first;   /* the first ring holds a G */
 bool second;  /* the second ring does */
 bool turn;    /* ATTENTION_YIELDED */
 bool began;   /* turns.began is not 0 */
-short owed;   /* turns.owed */
-short least;  /* in owe */
+short credit; /* turns.credit */
+short least;  /* in add_credit */
 short left;   /* turns.end - now */
 short lasts;  /* now - turns.began */
 short used;   /* now - turns.since */
@@ -142,15 +142,15 @@ inline begin_interval()
 	theirs = 0
 }
 
-inline pay(time)
+inline use_credit(time)
 {
 #ifdef MUTANT_ALL_CHARGED /* the lane has a fifth of the time */
-	owed = owed - (time);
+	credit = credit - (time);
 #else
-	owed = owed - ((time) - (time) / YIELD_SHARE);
+	credit = credit - ((time) - (time) / YIELD_SHARE);
 #endif
-#ifndef MUTANT_NO_MIN /* a long run costs more than OWED_MIN */
-	owed = MAX(owed, OWED_MIN)
+#ifndef MUTANT_NO_MIN /* a long run costs more than CREDIT_MIN */
+	credit = MAX(credit, CREDIT_MIN)
 #endif
 }
 
@@ -158,40 +158,40 @@ inline pick_begin()
 {
 	if
 	:: turn ->
-#ifndef MUTANT_AGAIN /* each M begins the turn again, with all that is owed */
-		pay(lasts);
+#ifndef MUTANT_AGAIN /* each M begins the turn again, with all of the credit */
+		use_credit(lasts);
 #endif
 		began = false;
 		lasts = 0;
 		left = 0;
 		if
-		:: owed < DUE -> turn = false
+		:: credit < DUE -> turn = false
 		:: else
 		fi
-	:: !turn && runs > 0 && second -> owe(runs)
+	:: !turn && runs > 0 && second -> add_credit(runs)
 	:: else
 	fi;
 	begin_interval()
 }
 
-inline owe(n)
+inline add_credit(n)
 {
-#if defined(MUTANT_NO_LEAST) /* the lane pays for the time that it had alone */
-	least = OWED_MIN;
-#elif defined(MUTANT_FORGIVEN) /* the lane never pays for an overrun */
+#if defined(MUTANT_NO_LEAST) /* the time that the lane had alone costs credit */
+	least = CREDIT_MIN;
+#elif defined(MUTANT_FORGIVEN) /* an overrun costs no credit */
 	least = 0;
 #else
-	least = MIN(owed, 0);
+	least = MIN(credit, 0);
 #endif
-	owed = owed + used / YIELD_SHARE - used / n * MIN(theirs, n);
+	credit = credit + used / YIELD_SHARE - used / n * MIN(theirs, n);
 #ifndef MUTANT_NO_MOST /* a turn has no bound */
-	owed = MIN(owed, OWED_MAX);
+	credit = MIN(credit, CREDIT_MAX);
 #endif
-	owed = MAX(owed, least);
+	credit = MAX(credit, least);
 	least = 0;
 #ifndef MUTANT_NO_TURN /* the second lane starves */
 	if
-	:: owed >= DUE && !turn ->
+	:: credit >= DUE && !turn ->
 #ifndef MUTANT_NO_BEGIN /* a turn begins at the time of an earlier one, and has ended */
 		began = false;
 #endif
@@ -215,10 +215,10 @@ inline end_interval(whole)
 	:: else
 	fi;
 	if
-	:: second -> owe(ran)
+	:: second -> add_credit(ran)
 	:: else ->
-#ifndef MUTANT_NO_RESET /* a new G of the lane pays for former ones */
-		owed = 0;
+#ifndef MUTANT_NO_RESET /* credit outlasts the Gs of the lane */
+		credit = 0;
 #endif
 		fresh = true
 	fi;
@@ -228,11 +228,11 @@ inline end_interval(whole)
 
 inline end_turn()
 {
-	assert(lasts < OWED_MAX + LONGEST);
+	assert(lasts < CREDIT_MAX + LONGEST);
 #ifndef MUTANT_FORGOTTEN /* the lane has turn after turn, and the events starve */
-	pay(lasts);
+	use_credit(lasts);
 #endif
-#ifndef MUTANT_COUNTED_TWICE /* the lane pays twice */
+#ifndef MUTANT_COUNTED_TWICE /* a turn costs credit twice */
 	begin_interval()
 #endif
 }
@@ -249,7 +249,7 @@ inline take_turn()
 #endif
 		began = true;
 		lasts = 0;
-		left = MAX(owed, 1)
+		left = MAX(credit, 1)
 	:: else
 	fi;
 	if

@@ -375,7 +375,7 @@ static noinline int set_slow(gmp_key k, void *v)
 	}
 	slot_put(own_table(), k, v);
 	if (gp)
-		gp->owes |= OWES_LOCALS;
+		gp->at_end |= AT_END_LOCALS;
 	return 0;
 }
 
@@ -386,7 +386,7 @@ int gmp_key_set(gmp_key k, void *v)
 
 	if (unlikely(!l || !k || l->slot[k & l->mask].key != k))
 		return set_slow(k, v);
-	m->curg->owes |= OWES_LOCALS; /* fls_end runs at its end */
+	m->curg->at_end |= AT_END_LOCALS; /* fls_end runs at its end */
 	return slot_put(l, k, v);
 }
 
@@ -421,12 +421,12 @@ static bool run_single_destructor(struct g *gp)
 void fls_end(struct g *gp)
 {
 	if (likely(gp->locals->mask < FIRST_SLOTS) && run_single_destructor(gp)) {
-		gp->owes &= (uint8_t)~OWES_LOCALS;
+		gp->at_end &= (uint8_t)~AT_END_LOCALS;
 		return;
 	}
 	end_if_forked(gp);
 	run_destructors(gp);
-	gp->owes &= (uint8_t)~OWES_LOCALS;
+	gp->at_end &= (uint8_t)~AT_END_LOCALS;
 	if (gp->locals->mask < FIRST_SLOTS)
 		table_clear(gp->locals);
 	else
@@ -453,7 +453,7 @@ void fls_return(struct g *gp)
 	gp->locals = gmp__external_locals();
 	if (!gp->locals)
 		return;
-	gp->owes |= OWES_LOCALS;
+	gp->at_end |= AT_END_LOCALS;
 	gmp__set_external_locals(NULL);
 	if (ended_key_made)
 		pthread_setspecific(ended_key, NULL);

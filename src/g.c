@@ -351,17 +351,17 @@ void allgs_forget(void)
 	memset(&gs, 0, sizeof(gs));
 }
 
-static noinline void pay_owed(struct g *gp)
+static noinline void run_at_end(struct g *gp)
 {
-	if (gp->owes & OWES_LOCALS)
+	if (gp->at_end & AT_END_LOCALS)
 		sched.locals_end(gp);
-	if (gp->owes & OWES_OWN_TLS) {
+	if (gp->at_end & AT_END_OWN_TLS) {
 		owntls_end();
-		if (gp->owes & OWES_LOCALS) /* of its destructors */
+		if (gp->at_end & AT_END_LOCALS) /* of its destructors */
 			sched.locals_end(gp);
 	}
-	if (gp->owes & OWES_TIMER_RUN) {
-		gp->owes &= (uint8_t)~OWES_TIMER_RUN; /* shutdown may kill gp from here on */
+	if (gp->at_end & AT_END_TIMER_RUN) {
+		gp->at_end &= (uint8_t)~AT_END_TIMER_RUN; /* shutdown may kill gp from here on */
 		sched.timer_run_end(gp);
 	}
 }
@@ -372,6 +372,6 @@ void run_exit_hooks(struct g *gp)
 		gp->cleanups = c->next;
 		c->fn(c->arg);
 	}
-	if (unlikely(gp->owes))
-		pay_owed(gp);
+	if (unlikely(gp->at_end))
+		run_at_end(gp);
 }

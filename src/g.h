@@ -41,7 +41,7 @@ static inline void g_init(struct g *gp, gmp_fn fn, void *arg, uint64_t id, unsig
 	st_rlx(&gp->id, id);
 	gp->stack_class = (uint8_t)klass;
 	gp->cleanups = NULL;
-	gp->owes = 0;
+	gp->at_end = 0;
 	st_rlx(&gp->born, g_born_at(ld_rlx(&sched.coarse_now)));
 	gp->resume = 0;
 	st_rlx(&gp->cancelled, false); /* the waker of a former G may still read it (PARK-1) */

@@ -18,8 +18,8 @@ enum {
 	SLOW_TICKS = 5 * TICKS_10US,
 	/* PICK-4 */
 	YIELD_SHARE = 4, /* the second lane has the reciprocal of this */
-	OWED_MAX = SLICE_TICKS,
-	OWED_MIN = -5 * SLICE_TICKS,
+	CREDIT_MAX = SLICE_TICKS,
+	CREDIT_MIN = -5 * SLICE_TICKS,
 };
 
 /* --- the own queues and the global queue --- */
@@ -59,12 +59,12 @@ static bool yielded_wait(struct p *pp)
 }
 
 /* If a turn is due, begin it once the Gs have run that were then in the first lane. */
-static void begin_if_owed(struct p *pp)
+static void begin_if_due(struct p *pp)
 {
 	struct turns *t = &pp->turns;
 	const struct g *next = ld_rlx(&pp->runnext);
 
-	if (t->owed < CHECK_TICKS / YIELD_SHARE || ld_rlx(&pp->attention) & ATTENTION_YIELDED) {
+	if (t->credit < CHECK_TICKS / YIELD_SHARE || ld_rlx(&pp->attention) & ATTENTION_YIELDED) {
 		t->due = false;
 		return;
 	}
@@ -83,15 +83,16 @@ static void begin_if_owed(struct p *pp)
 }
 
 /* PICK-4: the Gs of the second lane, of which some wait, have run `theirs` of `runs` times in an
- * interval of `used`.  They ran while the first ring was empty, so they owe nothing for it. */
-static void owe(struct p *pp, int64_t used, uint32_t theirs, uint32_t runs)
+ * interval of `used`.  They ran while the first ring was empty, so that leaves no negative
+ * credit. */
+static void add_credit(struct p *pp, int64_t used, uint32_t theirs, uint32_t runs)
 {
-	int64_t *owed = &pp->turns.owed;
-	int64_t least = min_of(*owed, INT64_C(0));
-	int64_t sum = *owed + used / YIELD_SHARE - used / runs * theirs;
+	int64_t *credit = &pp->turns.credit;
+	int64_t least = min_of(*credit, INT64_C(0));
+	int64_t sum = *credit + used / YIELD_SHARE - used / runs * theirs;
 
-	*owed = max_of(min_of(sum, (int64_t)OWED_MAX), least);
-	begin_if_owed(pp);
+	*credit = max_of(min_of(sum, (int64_t)CREDIT_MAX), least);
+	begin_if_due(pp);
 }
 
 /* PICK-3: the Gs of the last interval ran for `each` on average.  An interval of a few runs may be
@@ -114,10 +115,10 @@ static void set_pace(struct p *pp, int64_t each)
 	pp->yield_room = pp->in_order || pp->slow ? 0 : RUNQ_SIZE;
 }
 
-/* A turn has used so much time.  Its Gs are owed a quarter of that as well. */
-static void pay(struct turns *t, uint64_t used)
+/* A turn has used so much time, which adds a quarter of it to the credit as well. */
+static void use_credit(struct turns *t, uint64_t used)
 {
-	t->owed = max_of(t->owed - (int64_t)(used - used / YIELD_SHARE), (int64_t)OWED_MIN);
+	t->credit = max_of(t->credit - (int64_t)(used - used / YIELD_SHARE), (int64_t)CREDIT_MIN);
 }
 
 /* How long the Gs of an interval ran which the P spent partly without an M, or in blocking code: at
@@ -139,13 +140,13 @@ void pick_begin(struct p *pp)
 
 	if (ld_rlx(&pp->attention) & ATTENTION_YIELDED) {
 		if (t->began)
-			pay(t, now - t->began);
+			use_credit(t, now - t->began);
 		t->began = 0; /* the turn continues with what is left */
-		if (t->owed < CHECK_TICKS / YIELD_SHARE)
+		if (t->credit < CHECK_TICKS / YIELD_SHARE)
 			and_rlx(&pp->attention, ~(uint32_t)ATTENTION_YIELDED);
 	} else if (runs && yielded_wait(pp)) {
-		owe(pp, estimate(pp, max_of((int64_t)(now - t->since), INT64_C(0)), runs),
-		    min_of((uint32_t)ld_rlx(&pp->yieldhead) - t->head, runs), runs);
+		add_credit(pp, estimate(pp, max_of((int64_t)(now - t->since), INT64_C(0)), runs),
+			   min_of((uint32_t)ld_rlx(&pp->yieldhead) - t->head, runs), runs);
 	}
 	begin_interval(pp, now);
 	/* no later, or frequent hand-offs would postpone it indefinitely */
@@ -164,9 +165,10 @@ static void end_interval(struct p *pp, uint64_t now, bool whole)
 	if (whole && (used > CHECK_TICKS || t->every < GLOBAL_INTERVAL))
 		set_pace(pp, used / runs);
 	if (yielded_wait(pp)) {
-		owe(pp, used, min_of((uint32_t)ld_rlx(&pp->yieldhead) - t->head, runs), runs);
+		add_credit(pp, used, min_of((uint32_t)ld_rlx(&pp->yieldhead) - t->head, runs),
+			   runs);
 	} else {
-		t->owed = 0;
+		t->credit = 0;
 		t->due = false;
 	}
 	begin_interval(pp, now);
@@ -186,7 +188,7 @@ static void end_turn(struct p *pp, uint64_t now)
 	uint32_t runs = (uint32_t)pp->count.switches - t->from;
 	uint64_t used = now - t->began;
 
-	pay(t, used);
+	use_credit(t, used);
 	/* steps for pinned Gs may have run timers within the turn */
 	pp->due_since += min_of(used, now - pp->due_since);
 	pp->due_from += min_of(runs, (uint32_t)pp->count.switches - pp->due_from);
@@ -212,7 +214,7 @@ noinline struct g *take_turn(struct p *pp)
 	if (!t->began) {
 		end_interval(pp, now, false); /* a G has run since the check */
 		t->began = now;
-		t->end = now + (uint64_t)max_of(t->owed, INT64_C(1));
+		t->end = now + (uint64_t)max_of(t->credit, INT64_C(1));
 		t->left = waiting_for_turn(pp);
 	}
 	if ((int64_t)(t->end - now) > 0 && t->left && (gp = runq_get_yielded(pp))) {
@@ -222,7 +224,7 @@ noinline struct g *take_turn(struct p *pp)
 	and_rlx(&pp->attention, ~(uint32_t)ATTENTION_YIELDED);
 	end_turn(pp, now);
 	if (runq_first(pp) && yielded_wait(pp)) {
-		begin_if_owed(pp); /* each has run once, and time is left */
+		begin_if_due(pp); /* each has run once, and time is left */
 		begin_interval(pp, now);
 	}
 	return NULL;

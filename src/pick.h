@@ -20,10 +20,10 @@
  *           that enqueues a G while no P is idle asks one P to check at its next switch outside of
  *           a turn (ATTENTION_TURN); sysmon asks each P that makes few switches between two polls
  *           of its own.
- *   PICK-4  The first ring runs before the second one (runq.h), and neither starves.  While
- *           Gs of the second lane (second ring and LANE_YIELD) wait, they are owed a quarter of the
- *           time of the P; each check of PICK-3 adds to it.  What they run while the first ring is
- *           empty reduces that, but leaves no debt.  If CHECK_TICKS / 4 are owed, a turn of the
+ *   PICK-4  The first ring runs before the second one (runq.h), and neither starves.  While Gs
+ *           of the second lane (second ring and LANE_YIELD) wait, each check of PICK-3 adds a
+ *           quarter of the time of the P to their credit.  What they run while the first ring is
+ *           empty reduces the credit, but not below 0.  If it is CHECK_TICKS / 4, a turn of the
  *           second lane is due.  A later check begins it, with the next switch, once all Gs have
  *           left the first ring that are in it now.  If runnext holds a G now, these are the Gs
  *           that are in the ring at the first check that finds another G there, or none.  The Gs of
@@ -40,11 +40,11 @@
  *             SLICE_TICKS at most).  An overrun is the time that the last run of a turn takes
  *             beyond the end of the turn.  The first G after a check that found the lane empty
  *             waits for one interval, and for no overrun.
- *           At most OWED_MAX can be owed, so the quarter holds while an interval and the run after
- *           it take up to 3 SLICE_TICKS.  Turns are timed; between turns only the number of runs is
- *           known, and all runs of an interval count as equally long.  PICK-4 reads no clock
- *           between two checks outside of turns, except when an M acquires the P.  Verified by
- *           model/turns.pml.
+ *           The credit is CREDIT_MAX at most, so the quarter holds while an interval and the run
+ *           after it take up to 3 SLICE_TICKS.  Turns are timed; between turns only the number
+ *           of runs is known, and all runs of an interval count as equally long.  PICK-4 reads no
+ *           clock between two checks outside of turns, except when an M acquires the P.  Verified
+ *           by model/turns.pml.
  *
  * Rejected
  *   Stealing single Gs: one cache miss per G.

@@ -16,7 +16,7 @@ enum {
 	POLL_TICKS = 5 * TICKS_10US,
 	/* SOURCE-1 */
 	DUE_BATCH = 8,
-	DUE_DEBT = 5 * SLICE_TICKS,
+	DUE_DEFICIT = 5 * SLICE_TICKS,
 	/* Starting a G that sleeps takes less time than resuming and ending it.  With equal shares,
 	 * 700,000 of 10,000,000 tasks that sleep for 10 ms slept at a time, with a stack each: 3.8
 	 * GB; with this share 32,000, 0.7 GB (bench/experiments/tasks.c, 2 Ps). */
@@ -90,7 +90,7 @@ static void charge_timers(struct p *pp, uint32_t n)
 	int64_t used = (int64_t)(now - pp->due_since), theirs = runs > n ? used / runs * n : used;
 	int64_t budget = pp->due_budget - theirs + DUE_SHARE * (used - theirs);
 
-	pp->due_budget = max_of(min_of(budget, (int64_t)SLICE_TICKS), -(int64_t)DUE_DEBT);
+	pp->due_budget = max_of(min_of(budget, (int64_t)SLICE_TICKS), -(int64_t)DUE_DEFICIT);
 	pp->due_since = now;
 }
 

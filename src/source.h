@@ -10,10 +10,10 @@
  *             a budget.  While other Gs are queued, timers (firing them, and the runs of their Gs)
  *             take at most SLICE_TICKS, plus the runs of DUE_BATCH Gs, plus DUE_SHARE times the
  *             time that the other Gs have had since.  Then the others run until DUE_SHARE times
- *             their time makes up for the excess, DUE_DEBT at most; timers that are due meanwhile
- *             stay in the heap.  Starvation is therefore bounded: timers take at most three
- *             quarters of a P's time, unless a single run of a G of a timer takes longer than
- *             DUE_DEBT / DUE_BATCH.  In replayed runs a switch counts as 10 us.
+ *             their time makes up for the excess, DUE_DEFICIT at most; timers that are due
+ *             meanwhile stay in the heap.  Starvation is therefore bounded: timers take at most
+ *             three quarters of a P's time, unless a single run of a G of a timer takes longer
+ *             than DUE_DEFICIT / DUE_BATCH.  In replayed runs a switch counts as 10 us.
  */
 #ifndef GMP_SOURCE_H
 #define GMP_SOURCE_H

@@ -14,7 +14,7 @@
  *   (a) atomic                 (l) under sched.lock
  *   (t) under timers.lock of the P      (w) the waker that claimed the waiter
  *
- * State words: waiter.state, g.status, g.resume, g.owes, p.status, p.attention (here), g.join
+ * State words: waiter.state, g.status, g.resume, g.at_end, p.status, p.attention (here), g.join
  * (spawn.c), polldesc.use (netpoll/record.h).  Locks and the orders of the atomics:
  * docs/internals/memory-order.md.
  */
@@ -183,11 +183,11 @@ enum {
 	RESUME_OWN_TLS = 1 << 7,
 };
 
-/* g.owes: work of the G's end.  Set by the G's M, cleared when the work is done. */
+/* g.at_end: work of the G's end.  Set by the G's M, cleared when the work is done. */
 enum {
-	OWES_LOCALS = 1 << 0,    /* it has locals: sched.locals_end */
-	OWES_TIMER_RUN = 1 << 1, /* a timer started it: sched.timer_run_end */
-	OWES_OWN_TLS = 1 << 2,   /* destructors of its own thread-locals: owntls_end */
+	AT_END_LOCALS = 1 << 0,    /* it has locals: sched.locals_end */
+	AT_END_TIMER_RUN = 1 << 1, /* a timer started it: sched.timer_run_end */
+	AT_END_OWN_TLS = 1 << 2,   /* destructors of its own thread-locals: owntls_end */
 };
 
 /* A function that runs on the G's stack when it ends, also by gmp_exit. */
@@ -224,7 +224,7 @@ struct g {
 	uintptr_t join;      /* (a) enum joinstate, or the joiner's sudog: see spawn.c */
 	uint32_t generation; /* (a) how often the g struct was freed */
 	uint8_t masked;      /* (o) depth of gmp_cancel_mask */
-	uint8_t owes;        /* (o) OWES_* */
+	uint8_t at_end;      /* (o) AT_END_* */
 	bool named;          /* (a) g_name returns a name */
 	uint8_t pins;        /* (o) depth of gmp_pin */
 	struct m *lockedm;   /* (o) its M while it is bound or pinned */
@@ -389,7 +389,7 @@ struct turns {
 	uint64_t since; /* the time then */
 	uint64_t began; /* PICK-4: the begin of the turn */
 	uint64_t end;   /* PICK-4: no G of the turn begins to run after it */
-	int64_t owed;   /* PICK-4: how long the second lane must run beside the first ring */
+	int64_t credit; /* PICK-4: how long the second lane must run beside the first ring */
 	const struct g *next; /* PICK-4: runnext when a turn became due, while it is there; compared
 			       * only */
 	uint32_t mark;        /* PICK-4: runqtail when a turn became due, or when next was gone */
@@ -649,8 +649,8 @@ struct sched {
 	/* Calls into higher floors.  Each pointer has one value, set once in run.c. */
 	exit_fn joinable_exit; /* (c) spawn.c:green_exited */
 	kill_fn thread_killed; /* (c) io/cleanup.c:leftovers_killed */
-	end_fn locals_end;     /* (c) fls.c:fls_end, with OWES_LOCALS */
-	end_fn timer_run_end;  /* (c) time/sleep.c:timer_run_ended, with OWES_TIMER_RUN */
+	end_fn locals_end;     /* (c) fls.c:fls_end, with AT_END_LOCALS */
+	end_fn timer_run_end;  /* (c) time/sleep.c:timer_run_ended, with AT_END_TIMER_RUN */
 	stall_fn stalled;      /* (c) debug/report.c:report_stall; on g0 */
 	errand_fn on_errand;   /* (c) debug/dump_signal.c:dump_signal_errand: `errand` was set */
 	sched_fn schedtrace;   /* (c) debug/schedtrace.c:schedtrace_report; NULL: off */

@@ -8,7 +8,7 @@
  *                                                         mode_has_second_ring
  *   own thread-locals                  GMP_OWN_TLS        owntls_spawn, mode_begins_here,
  *     (mode/owntls.h)                                     mode_enter, mode_only_enters; the steps
- *                                                         of mode/leave.h; OWES_OWN_TLS
+ *                                                         of mode/leave.h; AT_END_OWN_TLS
  *   observed Gs (debug/check.h), C++   GMP_DEBUG=check    the steps of mode/leave.h
  *   Gs as OS threads (mode/thread.h)   GMP_SCHED_THREAD   mode_begins_here; thread_m,
  *                                                         thread_arm and thread_resume in

@@ -145,7 +145,7 @@ void owntls_attach(struct g *gp, struct tlsblock *b)
 {
 	gmp__own_blocks[gp->token] = b;
 	gp->resume |= RESUME_OWN_TLS;
-	gp->owes |= OWES_OWN_TLS;
+	gp->at_end |= AT_END_OWN_TLS;
 }
 
 bool owntls_supply(struct p *pp, struct g *gp)

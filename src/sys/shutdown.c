@@ -68,7 +68,7 @@ static void kill_g(struct g *gp)
 		if (gp->unwait)
 			gp->unwait(&gp->w);
 	}
-	if (gp->owes & OWES_TIMER_RUN)
+	if (gp->at_end & AT_END_TIMER_RUN)
 		timer_run_ended(gp);
 }
 

@@ -155,7 +155,7 @@ static bool timer_fires(struct timer *base, int64_t now, struct glist *out)
 	if (gp) { /* otherwise the expiry is skipped, also if max_green green threads exist */
 		st_rlx(&t->pending, t->period != 0);
 		st_rlx(&gp->made_at, t->made_at);
-		gp->owes = OWES_TIMER_RUN;
+		gp->at_end = AT_END_TIMER_RUN;
 		add_rlx(&t->running, 1);
 		glist_push(out, gp);
 	}

@@ -4,8 +4,8 @@
  * the others.
  *
  * In virtual time on one P the clock of the scheduler is the number of switches, 10 us each, so the
- * bounds are exact: a check of PICK-3 is due after 61 switches, a turn is due when 25 are owed, and
- * takes 200 at most.
+ * bounds are exact: a check of PICK-3 is due after 61 switches, a turn is due at a credit of 25,
+ * and takes 200 at most.
  */
 #include <stdbool.h>
 
@@ -13,7 +13,7 @@
 
 enum {
 	CHECK_SWITCHES = 100 + 61, /* CHECK_TICKS, and an interval of PICK-3 */
-	SLICE_SWITCHES = 200,      /* SLICE_TICKS, OWED_MAX */
+	SLICE_SWITCHES = 200,      /* SLICE_TICKS, CREDIT_MAX */
 	SHARE = 4,                 /* the second lane has at least a quarter of the time */
 };
 

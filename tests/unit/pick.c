@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests when a P checks the global queue, and what the second lane is owed: PICK-1, PICK-3 and
+ * Tests when a P checks the global queue, and the credit of the second lane: PICK-1, PICK-3 and
  * PICK-4 of src/pick.h.  In a replayed run a switch counts as 10 us, so the cases set the time by
  * the count of switches.
  *
@@ -74,7 +74,7 @@ TEST(pick_begin_forgets_time_without_p)
 	pp.turns.since -= 100 * CHECK_TICKS;
 	pick_begin(&pp);
 	CHECK_EQ(pp.turns.since, ticks());
-	CHECK_EQ(pp.turns.owed, 10 * (TICKS_10US / 10) / 4); /* 1 us for each run */
+	CHECK_EQ(pp.turns.credit, 10 * (TICKS_10US / 10) / 4); /* 1 us for each run */
 	expect_due_after(GLOBAL_INTERVAL - 10); /* no later than without the change of the M */
 	CHECK(check_global(&pp) == NULL);
 	CHECK_EQ(pp.turns.every, GLOBAL_INTERVAL);
@@ -86,7 +86,7 @@ TEST(turn_of_p_that_changes_its_m_is_not_begun_again)
 {
 	begin();
 	yield_range(0, 3);
-	pp.turns.owed = 30 * SWITCH - SWITCH / 4 - INTERVAL / 4;
+	pp.turns.credit = 30 * SWITCH - SWITCH / 4 - INTERVAL / 4;
 	check_after(61, INTERVAL);
 	CHECK(turn_begun());
 	run_first(1);
@@ -95,21 +95,21 @@ TEST(turn_of_p_that_changes_its_m_is_not_begun_again)
 	run_first(10);
 	pick_begin(&pp);
 	CHECK(!turn_begun());
-	CHECK_EQ(pp.turns.owed, 30 * SWITCH - 10 * SWITCH / 4 * 3);
+	CHECK_EQ(pp.turns.credit, 30 * SWITCH - 10 * SWITCH / 4 * 3);
 	check_after(1, SWITCH);
-	pp.turns.owed = SLICE_TICKS;
+	pp.turns.credit = SLICE_TICKS;
 	check_after(1, SWITCH);
 	CHECK(turn_begun());
 	CHECK(take_turn(&pp) != NULL);
 	run_first(4);
 	pick_begin(&pp);
 	CHECK(turn_begun()); /* with what is left */
-	CHECK_EQ(pp.turns.owed, SLICE_TICKS - 4 * SWITCH / 4 * 3);
+	CHECK_EQ(pp.turns.credit, SLICE_TICKS - 4 * SWITCH / 4 * 3);
 	CHECK(take_turn(&pp) != NULL);
 	run_first(10000);
 	pick_begin(&pp);
 	CHECK(!turn_begun());
-	CHECK_EQ(pp.turns.owed, -5 * SLICE_TICKS);
+	CHECK_EQ(pp.turns.credit, -5 * SLICE_TICKS);
 	gq_fini();
 }
 
@@ -230,79 +230,79 @@ TEST(p_in_order_never_gets_a_second_ring)
 	gq_fini();
 }
 
-/* --- what the second lane is owed: PICK-4 --- */
+/* --- the credit of the second lane: PICK-4 --- */
 
-TEST(owed_is_a_quarter_while_yielded_gs_wait)
+TEST(credit_is_a_quarter_while_yielded_gs_wait)
 {
 	begin();
 	yield_range(0, 3);
 	check_after(61, INTERVAL);
-	CHECK_EQ(pp.turns.owed, INTERVAL / 4);
+	CHECK_EQ(pp.turns.credit, INTERVAL / 4);
 	CHECK(!turn_begun());
 	check_after(61, INTERVAL);
-	CHECK_EQ(pp.turns.owed, INTERVAL / 4 * 2);
+	CHECK_EQ(pp.turns.credit, INTERVAL / 4 * 2);
 	CHECK(turn_begun());
 	gq_fini();
 }
 
-TEST(owed_counts_gs_in_global_queue)
+TEST(credit_counts_gs_in_global_queue)
 {
 	begin();
 	gq_range(0, 1, gq_put_yielded);
 	check_after(61, INTERVAL);
-	CHECK_EQ(pp.turns.owed, INTERVAL / 4);
+	CHECK_EQ(pp.turns.credit, INTERVAL / 4);
 	pp.in_order = true; /* gq_get finds all Gs */
 	check_after(61, INTERVAL);
-	CHECK_EQ(pp.turns.owed, 0);
+	CHECK_EQ(pp.turns.credit, 0);
 	gq_fini();
 }
 
-TEST(owed_is_reset_when_no_yielded_g_waits)
+TEST(credit_is_reset_when_no_yielded_g_waits)
 {
 	begin();
-	pp.turns.owed = TURN_OWED - 1;
+	pp.turns.credit = TURN_CREDIT - 1;
 	check_after(61, INTERVAL);
-	CHECK_EQ(pp.turns.owed, 0);
-	pp.turns.owed = -TURN_OWED;
+	CHECK_EQ(pp.turns.credit, 0);
+	pp.turns.credit = -TURN_CREDIT;
 	put_range(0, 3); /* Gs of events do not count */
 	check_after(61, INTERVAL);
-	CHECK_EQ(pp.turns.owed, 0);
+	CHECK_EQ(pp.turns.credit, 0);
 	CHECK(!turn_begun());
 	gq_fini();
 }
 
-TEST(owed_is_less_by_runs_of_second_lane)
+TEST(credit_is_less_by_runs_of_second_lane)
 {
 	begin();
 	yield_range(0, 3);
 	run_yielded(10);
 	check_after(51, INTERVAL);
-	CHECK_EQ(pp.turns.owed, INTERVAL / 4 - 10 * SWITCH);
-	pp.turns.owed = INTERVAL;
+	CHECK_EQ(pp.turns.credit, INTERVAL / 4 - 10 * SWITCH);
+	pp.turns.credit = INTERVAL;
 	run_yielded(5); /* all runs of an interval count as equally long */
 	check_after(5, INTERVAL);
-	CHECK_EQ(pp.turns.owed, INTERVAL + INTERVAL / 4 - INTERVAL / 2);
+	CHECK_EQ(pp.turns.credit, INTERVAL + INTERVAL / 4 - INTERVAL / 2);
 	gq_fini();
 }
 
 /* Otherwise they starve when the first ring fills, for four times as long as they ran alone. */
-TEST(second_lane_owes_nothing_for_runs_while_first_ring_is_empty)
+TEST(runs_while_first_ring_is_empty_leave_no_negative_credit)
 {
 	begin();
 	yield_range(0, 3);
 	for (int i = 0; i < 100; i++) {
 		run_yielded(61);
 		check_after(0, INTERVAL);
-		CHECK_EQ(pp.turns.owed, 0);
+		CHECK_EQ(pp.turns.credit, 0);
 	}
-	pp.turns.owed = -INTERVAL; /* left by a long turn: it stays */
+	pp.turns.credit = -INTERVAL; /* left by a long turn: it stays */
 	run_yielded(61);
 	check_after(0, INTERVAL);
-	CHECK_EQ(pp.turns.owed, -INTERVAL);
+	CHECK_EQ(pp.turns.credit, -INTERVAL);
 	gq_fini();
 }
 
-TEST(owed_is_less_by_runs_from_global_queue)
+TEST(credit_is_less_by_runs_from_global_queue)
 {
 	begin();
 	pp.slow = true; /* each of them passes through the global queue */
@@ -311,43 +311,43 @@ TEST(owed_is_less_by_runs_from_global_queue)
 	run_yielded(10);
 	CHECK_EQ(runq_yielded(&pp), 0);
 	check_after(51, INTERVAL);
-	CHECK_EQ(pp.turns.owed, INTERVAL / 4 - 10 * SWITCH);
+	CHECK_EQ(pp.turns.credit, INTERVAL / 4 - 10 * SWITCH);
 	gq_fini();
 }
 
-TEST(owed_does_not_count_moves_to_global_queue_as_runs)
+TEST(credit_does_not_count_moves_to_global_queue_as_runs)
 {
 	begin();
 	yield_range(0, RUNQ_SIZE + 1);
 	CHECK_EQ(sched.gqyields, RUNQ_BATCH);
 	check_after(61, INTERVAL);
-	CHECK_EQ(pp.turns.owed, INTERVAL / 4);
+	CHECK_EQ(pp.turns.credit, INTERVAL / 4);
 	lock(&sched.lock, LR_SCHED);
 	runq_flush_yielded_locked(&pp);
 	unlock(&sched.lock, LR_SCHED);
-	pp.turns.owed = 0;
+	pp.turns.credit = 0;
 	check_after(61, INTERVAL);
-	CHECK_EQ(pp.turns.owed, INTERVAL / 4);
+	CHECK_EQ(pp.turns.credit, INTERVAL / 4);
 	gq_fini();
 }
 
-TEST(owed_is_less_by_no_more_than_all_runs)
+TEST(credit_is_less_by_no_more_than_all_runs)
 {
 	begin();
 	yield_range(0, 3);
 	pp.turns.head -= 1000; /* thieves have taken many */
-	pp.turns.owed = INTERVAL;
+	pp.turns.credit = INTERVAL;
 	check_after(61, INTERVAL);
-	CHECK_EQ(pp.turns.owed, INTERVAL / 4);
+	CHECK_EQ(pp.turns.credit, INTERVAL / 4);
 	gq_fini();
 }
 
-TEST(owed_is_bounded)
+TEST(credit_is_bounded)
 {
 	begin();
 	yield_range(0, 3);
 	check_after(1, INT64_C(1000) * SLICE_TICKS);
-	CHECK_EQ(pp.turns.owed, SLICE_TICKS);
+	CHECK_EQ(pp.turns.credit, SLICE_TICKS);
 	gq_fini();
 }
 
@@ -355,13 +355,13 @@ TEST(turn_begins_at_a_quarter_of_check_interval)
 {
 	begin();
 	yield_range(0, 3);
-	pp.turns.owed = TURN_OWED - INTERVAL / 4 - 1;
+	pp.turns.credit = TURN_CREDIT - INTERVAL / 4 - 1;
 	check_after(61, INTERVAL);
-	CHECK_EQ(pp.turns.owed, TURN_OWED - 1);
+	CHECK_EQ(pp.turns.credit, TURN_CREDIT - 1);
 	CHECK(!turn_begun());
-	pp.turns.owed = TURN_OWED - INTERVAL / 4;
+	pp.turns.credit = TURN_CREDIT - INTERVAL / 4;
 	check_after(61, INTERVAL);
-	CHECK_EQ(pp.turns.owed, TURN_OWED);
+	CHECK_EQ(pp.turns.credit, TURN_CREDIT);
 	CHECK(turn_begun());
 	gq_fini();
 }
@@ -373,7 +373,7 @@ TEST(turn_never_begins_in_chaos)
 	sched.chaos = true;
 	yield_range(0, 3);
 	check_after(1, 10 * CHECK_TICKS);
-	CHECK_EQ(pp.turns.owed, 0);
+	CHECK_EQ(pp.turns.credit, 0);
 	CHECK(!turn_begun());
 	gq_fini();
 }

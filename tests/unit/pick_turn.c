@@ -10,21 +10,21 @@
 
 /* --- a turn: PICK-4 --- */
 
-/* n Gs have yielded, and a turn of `owed` has been announced. */
-static void begin_turn_of(int64_t owed, int n)
+/* n Gs have yielded, and a turn of `credit` has been announced. */
+static void begin_turn_of(int64_t credit, int n)
 {
 	begin();
 	yield_range(0, n);
-	pp.turns.owed = owed - SWITCH / 4 - INTERVAL / 4;
+	pp.turns.credit = credit - SWITCH / 4 - INTERVAL / 4;
 	check_after(61, INTERVAL);
-	CHECK_EQ(pp.turns.owed, owed - SWITCH / 4);
+	CHECK_EQ(pp.turns.credit, credit - SWITCH / 4);
 	CHECK(turn_begun());
 	run_first(1); /* the G that runs between the check and the turn */
 }
 
-static void begin_turn(int64_t owed)
+static void begin_turn(int64_t credit)
 {
-	begin_turn_of(owed, 50);
+	begin_turn_of(credit, 50);
 }
 
 static void step_of_turn(int i)
@@ -37,11 +37,11 @@ static void step_of_turn(int i)
 	runq_yield(&pp, gp);
 }
 
-TEST(turn_lasts_until_owed_time_is_used)
+TEST(turn_lasts_until_credit_is_used)
 {
-	int64_t owed = 30 * SWITCH + SWITCH / 2;
+	int64_t credit = 30 * SWITCH + SWITCH / 2;
 
-	begin_turn(owed);
+	begin_turn(credit);
 	uint64_t since = pp.due_since = ticks() - 10;
 	uint32_t from = pp.due_from = 5;
 
@@ -52,8 +52,8 @@ TEST(turn_lasts_until_owed_time_is_used)
 
 	CHECK(take_turn(&pp) == NULL);
 	CHECK(!turn_begun());
-	/* the last run was too long, and a quarter of the turn is owed again */
-	CHECK_EQ(pp.turns.owed, owed - 31 * SWITCH / 4 * 3);
+	/* the last run was too long, and a quarter of the turn is new credit */
+	CHECK_EQ(pp.turns.credit, credit - 31 * SWITCH / 4 * 3);
 	CHECK_EQ(runq_yielded(&pp), 50);
 	CHECK_EQ(runq_first(&pp), 3);
 	/* the turn is no part of the interval, nor of the time that timers earn */
@@ -63,7 +63,7 @@ TEST(turn_lasts_until_owed_time_is_used)
 	CHECK_EQ(pp.due_since, since + 31 * SWITCH);
 	CHECK_EQ(pp.due_from, from + 31);
 	check_after(0, INTERVAL);
-	CHECK_EQ(pp.turns.owed, owed - 31 * SWITCH / 4 * 3 + INTERVAL / 4);
+	CHECK_EQ(pp.turns.credit, credit - 31 * SWITCH / 4 * 3 + INTERVAL / 4);
 	gq_fini();
 }
 
@@ -73,7 +73,7 @@ TEST(turn_ends_at_its_exact_end)
 	for (int i = 0; i < 30; i++)
 		step_of_turn(i);
 	CHECK(take_turn(&pp) == NULL);
-	CHECK_EQ(pp.turns.owed, 30 * SWITCH / 4);
+	CHECK_EQ(pp.turns.credit, 30 * SWITCH / 4);
 	gq_fini();
 }
 
@@ -86,9 +86,9 @@ TEST(turn_ends_when_second_lane_is_empty)
 	}
 	CHECK(take_turn(&pp) == NULL);
 	CHECK(!turn_begun());
-	CHECK_EQ(pp.turns.owed, 30 * SWITCH - 3 * SWITCH / 4 * 3);
+	CHECK_EQ(pp.turns.credit, 30 * SWITCH - 3 * SWITCH / 4 * 3);
 	check_after(61, INTERVAL);
-	CHECK_EQ(pp.turns.owed, 0);
+	CHECK_EQ(pp.turns.credit, 0);
 	gq_fini();
 }
 
@@ -113,7 +113,7 @@ TEST(turn_begins_after_gs_that_are_in_the_first_ring)
 	begin();
 	yield_range(0, 3);
 	put_range(10, 13);
-	pp.turns.owed = TURN_OWED;
+	pp.turns.credit = TURN_CREDIT;
 	check_after(61, INTERVAL);
 	CHECK(!turn_begun());
 	put_range(20, 23); /* later: a turn does not wait for these */
@@ -133,7 +133,7 @@ TEST(turn_begins_after_g_in_runnext)
 	begin();
 	yield_range(0, 3);
 	runnext_swap(&pp, &greens[10]);
-	pp.turns.owed = TURN_OWED;
+	pp.turns.credit = TURN_CREDIT;
 	check_after(61, INTERVAL);
 	CHECK(!turn_begun());
 	pp.count.switches++; /* a G of the global queue or of a timer */
@@ -153,7 +153,7 @@ TEST(turn_begins_after_g_that_was_moved_from_runnext)
 	yield_range(0, 3);
 	put_range(10, 11);
 	runnext_swap(&pp, &greens[11]);
-	pp.turns.owed = TURN_OWED;
+	pp.turns.credit = TURN_CREDIT;
 	check_after(61, INTERVAL);
 	CHECK_EQ(index_of(runq_get(&pp)), 10);
 	runq_put(&pp, runnext_swap(&pp, &greens[12])); /* as a wakeup does */
@@ -176,26 +176,26 @@ TEST(turn_runs_each_g_once)
 	gq_fini();
 }
 
-TEST(turn_with_long_last_run_leaves_bounded_debt)
+TEST(turn_with_long_last_run_leaves_bounded_negative_credit)
 {
 	begin_turn(30 * SWITCH);
 	step_of_turn(0);
 	run_first(10000); /* G 1 runs for 100 ms */
 	CHECK(take_turn(&pp) == NULL);
-	CHECK_EQ(pp.turns.owed, -5 * SLICE_TICKS);
+	CHECK_EQ(pp.turns.credit, -5 * SLICE_TICKS);
 	check_after(1, SWITCH);
-	CHECK_EQ(pp.turns.owed, -5 * SLICE_TICKS + SWITCH / 4);
+	CHECK_EQ(pp.turns.credit, -5 * SLICE_TICKS + SWITCH / 4);
 	CHECK(!turn_begun());
 	gq_fini();
 }
 
-TEST(turn_runs_one_g_although_nothing_is_owed)
+TEST(turn_without_credit_runs_one_g)
 {
 	begin_turn(30 * SWITCH);
-	pp.turns.owed = -SWITCH / 4 - 10; /* by a check for pinned Gs */
+	pp.turns.credit = -SWITCH / 4 - 10; /* by a check for pinned Gs */
 	step_of_turn(0);
 	CHECK(take_turn(&pp) == NULL);
-	CHECK_EQ(pp.turns.owed, -10 - SWITCH / 4 * 3);
+	CHECK_EQ(pp.turns.credit, -10 - SWITCH / 4 * 3);
 	gq_fini();
 }
 
@@ -205,7 +205,7 @@ TEST(check_during_turn_does_not_begin_it_again)
 	step_of_turn(0);
 	uint64_t began = pp.turns.began, end = pp.turns.end;
 
-	pp.turns.owed = SLICE_TICKS; /* enough for another one */
+	pp.turns.credit = SLICE_TICKS; /* enough for another one */
 	check_after(1, SWITCH);
 	CHECK(turn_begun());
 	CHECK_EQ(pp.turns.began, began);

@@ -12,7 +12,7 @@
 /* As in src/pick.c. */
 enum {
 	SWITCH = TICKS_10US, /* in a replayed run */
-	TURN_OWED = CHECK_TICKS / 4,
+	TURN_CREDIT = CHECK_TICKS / 4,
 	INTERVAL = GLOBAL_INTERVAL * SWITCH,
 	SLOW = 5 * TICKS_10US,
 };
@@ -61,7 +61,7 @@ __attribute__((unused)) static void begin_at(uint64_t switches)
 	pick_begin(&pp);
 	CHECK(check_global(&pp) == NULL); /* the pace of a new P is not known before */
 	CHECK_EQ(pp.turns.every, GLOBAL_INTERVAL);
-	CHECK_EQ(pp.turns.owed, 0);
+	CHECK_EQ(pp.turns.credit, 0);
 }
 
 __attribute__((unused)) static void begin(void)

@@ -24,7 +24,7 @@ static void count(void *arg)
 }
 
 /* Run the timers at the time now, and then the started G.  One yield may not be enough: a G that
- * has yielded runs first if it is owed time (PICK-4). */
+ * has yielded runs first if its lane has credit (PICK-4). */
 static void fire(int64_t now)
 {
 	struct glist out = { 0 };
