@@ -31,6 +31,9 @@ set(GMP_FLOOR0
 	base/tls.c
 	base/version.c
 )
+if(GMP_OS STREQUAL linux)
+	list(APPEND GMP_FLOOR0 base/os_clock_linux.c)
+endif()
 if(GMP_ARCH STREQUAL riscv64)
 	list(APPEND GMP_FLOOR0 base/bytecas_riscv64.c base/ticks_riscv64.c)
 endif()

@@ -189,6 +189,18 @@ static int ep_del(int fd)
 	return ep_ctl(EPOLL_CTL_DEL, fd, 0, 0);
 }
 
+/* By the system call: a preloaded library may lengthen the wait of libc's epoll_wait. */
+static int wait_ms(struct epoll_event *e, int max, int ms)
+{
+#ifdef SAN_THREAD
+	return epoll_wait(ep.epfd, e, max, ms); /* as no_pwait2 */
+#elif defined(SYS_epoll_wait)
+	return (int)syscall(SYS_epoll_wait, ep.epfd, e, max, ms);
+#else
+	return (int)syscall(SYS_epoll_pwait, ep.epfd, e, max, ms, NULL, 0);
+#endif
+}
+
 static int wait_ns(struct epoll_event *e, int max, int64_t ns)
 {
 	if (ns != 0 && ns != NEVER && !ld_rlx(&ep.no_pwait2)) {
@@ -201,7 +213,7 @@ static int wait_ns(struct epoll_event *e, int max, int64_t ns)
 			st_rlx(&ep.no_pwait2, true);
 	}
 	int64_t ms = ns == NEVER ? -1 : ns / 1000000 + (ns % 1000000 != 0);
-	int n = epoll_wait(ep.epfd, e, max, (int)min_of(ms, (int64_t)INT32_MAX));
+	int n = wait_ms(e, max, (int)min_of(ms, (int64_t)INT32_MAX));
 
 	if (unlikely(n < 0) && (errno == EBADF || errno == EINVAL))
 		ep_lost("epoll instance", ep.epfd, errno);

@@ -55,27 +55,9 @@ static struct timespec to_timespec(int64_t ns)
 
 /* --- time and CPU --- */
 
-static int64_t clock_ns(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
-
-int64_t os_now(void)
-{
-	return clock_ns(CLOCK_MONOTONIC);
-}
-
-int64_t os_cpu_time(void)
-{
-	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
-}
-
 void os_yield(void)
 {
-	sched_yield();
+	syscall(SYS_sched_yield);
 }
 
 void os_nap(int64_t ns)
@@ -651,6 +633,6 @@ void os_membarrier(void)
 				   "allow it in the seccomp filter, or install the filter before "
 				   "gmp_run",
 				   errtext(errno), errno);
-		sched_yield();
+		os_yield();
 	}
 }

@@ -8,7 +8,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/os.h"
@@ -39,15 +38,6 @@ char os_thread_state(int tid)
 		return 0;
 	state = strrchr(text, ')'); /* ends the name, which may contain any character */
 	return state && state[1] ? state[2] : 0;
-}
-
-int64_t os_thread_cpu_time(int tid)
-{
-	/* the id of a thread's CPU clock, as pthread_getcpuclockid builds it */
-	clockid_t id = (clockid_t)(~(unsigned)tid << 3 | 6);
-	struct timespec t;
-
-	return clock_gettime(id, &t) == 0 ? (int64_t)t.tv_sec * 1000000000 + t.tv_nsec : 0;
 }
 
 struct schedstat {

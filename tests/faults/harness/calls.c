@@ -490,6 +490,10 @@ static enum call part_of(long number, long a, long b)
 	case SYS_futex: return (b & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET ? F_futex_wait : NCALLS;
 	case SYS_membarrier:
 		return a == MEMBARRIER_CMD_PRIVATE_EXPEDITED ? F_membarrier : F_membarrier_register;
+#ifdef SYS_epoll_wait
+	case SYS_epoll_wait:
+#endif
+	case SYS_epoll_pwait: return F_epoll_wait;
 	case SYS_epoll_pwait2: return F_epoll_pwait2;
 	case SYS_pidfd_open: return F_pidfd_open;
 	case SYS_tgkill: return F_tgkill;
