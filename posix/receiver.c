@@ -709,7 +709,8 @@ static void start_signal_thread(void *unused)
 	if (!registered)
 		registered = pthread_atfork(NULL, NULL, forget_signal_thread) == 0;
 	ignore_forward();
-	if (os_thread_start(&t, signal_thread_start, &started, THREAD_STACK))
+	/* not counted as a thread of the runtime: its handlers may end waits */
+	if (os_thread_create(&t, signal_thread_start, &started, THREAD_STACK))
 		return;
 	int masked = gmp_cancel_mask(1); /* `started` outlives the release */
 

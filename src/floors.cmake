@@ -16,6 +16,7 @@ set(GMP_FLOOR0
 	base/os_fd.c
 	base/os_fd_${GMP_OS}.c
 	base/os_sink.c
+	base/os_thread.c
 	base/os_task_${GMP_OS}.c
 	base/os_cgroup.c
 	base/errtext.c

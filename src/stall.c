@@ -2,6 +2,7 @@
 /* Stall detection; see stall.h. */
 #include "stall.h"
 
+#include "base/os.h"
 #include "netpoll.h"
 #include "timerheap.h"
 
@@ -16,6 +17,13 @@ bool sched_all_idle(void)
 			return false;
 	}
 	return true;
+}
+
+bool sched_external_threads(bool exact)
+{
+	int of_run = !sched.library; /* the caller of gmp_run */
+
+	return os_thread_count_others(exact) > of_run;
 }
 
 static uint32_t ignored; /* (a) timers that matter to no G of the program */
@@ -37,21 +45,24 @@ static bool no_timer_matters(void)
 	return armed == netpoll_deadlines() + ld_rlx(&ignored);
 }
 
-/* Only a debug server waits for fds: what a client asks it makes no G of the program runnable. */
-static bool no_fd_matters(void)
+/* Besides n Gs that wait for fds, only time can make a G runnable. */
+static bool only_time_beside(uint32_t n)
 {
-	return ld_rlx(&sched.npollwait) <= ld_rlx(&sched.ndebug);
-}
-
-bool sched_only_time(void)
-{
-	return no_fd_matters() && sched_all_idle() && !ld_rlx(&sched.nblocked) &&
+	return ld_rlx(&sched.npollwait) <= n && sched_all_idle() && !ld_rlx(&sched.nblocked) &&
 	       !ld_rlx(&sched.gqn) && ld_rlx(&sched.state) == RUN_ON;
 }
 
+/* The deadlines of a client that is connected are virtual, too. */
+bool sched_only_time(void)
+{
+	return only_time_beside(ld_rlx(&sched.naccepts));
+}
+
+/* What a client asks a debug server makes no G of the program runnable. */
 bool sched_is_stalled(void)
 {
-	return !sched.never_deadlocked && sched_only_time() && no_timer_matters();
+	return !sched.never_deadlocked && only_time_beside(ld_rlx(&sched.ndebug)) &&
+	       no_timer_matters();
 }
 
 bool sched_stalled_locked(void)

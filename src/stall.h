@@ -13,12 +13,17 @@
 /* No P has an M.  A P that must be retired and still runs counts as one with an M, and so does a P
  * whose M may return from blocking code at any time. */
 bool sched_all_idle(void);
-/* No G runs, waits for an fd or is in blocking code: only a timer can make a G runnable. */
+/* No G runs, waits for an fd or is in blocking code: only a timer can make a G runnable.  Except Gs
+ * of a debug server that accept. */
 bool sched_only_time(void);
-/* sched_only_time, and no timer would make a G runnable. */
+/* The same, except all Gs of debug servers, and no timer would make a G runnable. */
 bool sched_is_stalled(void);
 /* The same in a critical section of sched.lock. */
 bool sched_stalled_locked(void);
+/* The process has, or may have, external threads, which may wake a G: OS threads other than the
+ * runtime's, and than the caller of gmp_run.  exact: io_uring's workers are not taken for such;
+ * needs a file descriptor. */
+bool sched_external_threads(bool exact);
 /* n timers, 0 or 1, wake only a G of the runtime, and matter no more than those of fd deadlines.
  * Set by that G before and after its sleep, and at the begin of a run. */
 void sched_ignore_timers(uint32_t n);

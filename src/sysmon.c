@@ -408,21 +408,10 @@ static bool fd_waits_checked(void)
 	       (!mon.check_from && mon.checked >= mon.active + CHECK_YOUNG_NS);
 }
 
-/* True if the process has, or may have, a thread that is neither an M nor sysmon. */
-static bool other_threads_exist(void)
-{
-	int ours = ld_rlx(&sched.nm) + 1;
-
-#ifdef SAN_THREAD
-	ours++;
-#endif
-	return os_thread_count_max() > ours;
-}
-
 /* Returns when the next pass over waits is due while all Ps are idle; NEVER if none is. */
 static int64_t next_idle_check(void)
 {
-	bool may_close = ld_rlx(&sched.nblocked) || other_threads_exist();
+	bool may_close = ld_rlx(&sched.nblocked) || sched_external_threads(false);
 
 	return ld_rlx(&sched.npollwait) && !rt_replays() && may_close ? mon.next_check : NEVER;
 }

@@ -701,7 +701,8 @@ struct sched {
 	uint64_t lastpoll;                         /* (a) cpu_ticks at the end of the last poll */
 	int64_t coarse_now; /* (a) about now: written at each reading of the clock */
 	uint32_t npollwait; /* (a) Gs and external threads that wait for an fd */
-	uint32_t ndebug;    /* (a) of these, Gs of the debug server that accept: stall.c */
+	uint32_t ndebug;    /* (a) of these, Gs of the debug server: stall.c */
+	uint32_t naccepts;  /* (a) of these, Gs that accept */
 	bool deaf;          /* (a) pollm sleeps and ignores fds: netpoll_rest */
 
 	int nallp aligned_to(CACHE_LINE); /* (a) entries of allp ever used */

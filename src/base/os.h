@@ -176,7 +176,18 @@ static inline bool is_fault_signal(int signo)
 }
 
 /* --- threads --- */
+/* Start a thread of the runtime, which counts as one until fn returns.  Returns 0 or -errno. */
 int os_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size);
+/* The same without the count: a thread that may wake Gs by itself, as external threads do. */
+int os_thread_create(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size);
+/* The calling thread, which os_thread_start has made, counts as a thread of the runtime or not.
+ * Async-signal-safe. */
+void os_thread_count_self(bool on);
+/* In how many ns to count again: as long as it is since a thread of the runtime was last started,
+ * began or ended, at least 1 ms and at most 1 s.  A thread that begins or ends is not counted. */
+int64_t os_thread_recount_ns(void);
+/* In the child of a fork, which has none of them. */
+void os_thread_forget_counted(void);
 /* Linux, set by libgmprt_posix: these threads begin with all signals blocked.  Ms then get the
  * program's mask, when a signal handler can recognize them. */
 extern bool os_threads_block_signals;
@@ -196,6 +207,9 @@ int os_thread_signal(int tid, int signo); /* 0 or -errno */
 extern const int os_thread_signal_code;   /* si_code of the signals that it sends */
 int os_thread_count(void);     /* threads of this process now, without io_uring's workers */
 int os_thread_count_max(void); /* the same with io_uring's workers; needs no file descriptor */
+/* Threads of this process that do not count as threads of the runtime; `exact` as os_thread_count,
+ * otherwise as os_thread_count_max.  May be too many, not too few. */
+int os_thread_count_others(bool exact);
 /* The state of a thread of this process: 'R' running or runnable, 'S' sleeping in a system call,
  * 'D' waiting for a disk or for memory; 0 not known. */
 char os_thread_state(int tid);

@@ -263,7 +263,7 @@ int os_sigaction(int signo, const struct sigaction *sa, struct sigaction *old)
 
 /* As on Linux: if the thread-local area leaves too little of the stack, retry with twice the
  * size. */
-int os_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size)
+int os_thread_create(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size)
 {
 	size_t least = (size_t)PTHREAD_STACK_MIN;
 	size_t size = round_up(max_of(stack_size, least), PAGE);

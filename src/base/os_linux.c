@@ -354,7 +354,7 @@ void os_signals_restore(uint64_t before)
 
 /* The thread-local area of the program counts against the stack size. If too little remains,
  * pthread_create fails with EINVAL: retry with twice the size. */
-int os_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size)
+int os_thread_create(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size)
 {
 	size_t least = (size_t)PTHREAD_STACK_MIN;
 	size_t size = round_up(max_of(stack_size, least), PAGE);

@@ -9,10 +9,9 @@
 #include "base/throw.h"
 #include "debug/cycle.h"
 #include "debug/dump.h"
+#include "debug/tracing.h"
 #include "g.h"
 #include "stall.h"
-
-enum { SECOND = 1000000000 };
 
 size_t report_self(char *buf, size_t n)
 {
@@ -38,26 +37,15 @@ static void print_deadlock(void)
 	line_write_sig(&l, STDERR_FILENO);
 	dump_dying();
 	cycles_print();
-}
-
-/* Return whether the process has external threads, which may still wake a green thread: OS threads
- * other than the Ms (with the caller of gmp_run), sysmon, and that of a sanitizer. */
-static bool others_may_wake(void)
-{
-	int ours = ld_rlx(&sched.nm) + 1;
-
-#ifdef SAN_THREAD
-	ours++;
-#endif
-	return os_thread_count() > ours;
+	tracing_complete();
 }
 
 int64_t report_stall(void)
 {
 	/* Count threads first, then re-check the queues: if an external thread made a G runnable
 	 * and ended before the count, the re-check finds that G. */
-	if (others_may_wake())
-		return SECOND;
+	if (sched_external_threads(true))
+		return os_thread_recount_ns();
 	if (!sched_stalled_locked())
 		return 0;
 	print_deadlock();

@@ -196,6 +196,26 @@ void debug_servers_forget(void)
 
 /* --- a client --- */
 
+/* SERVER-4: the client's G waits for it inside. */
+static void wait_begin(void)
+{
+	add_rlx(&sched.ndebug, 1);
+}
+
+static void wait_end(void)
+{
+	add_rlx(&sched.ndebug, -1u);
+}
+
+static ssize_t client_read(struct client *c, void *buf, size_t n)
+{
+	wait_begin();
+	ssize_t got = gmp_read(c->fd, buf, n);
+
+	wait_end();
+	return got;
+}
+
 static int client_send(void *to, const void *bytes, size_t n)
 {
 	struct client *c = to;
@@ -204,8 +224,10 @@ static int client_send(void *to, const void *bytes, size_t n)
 	if (!c->sends)
 		gmp_fd_set_deadline(c->fd, GMP_WRITE, gmp_deadline(longest));
 	c->sends = true;
+	wait_begin();
 	ssize_t sent = gmp_write_all(c->fd, bytes, n);
 
+	wait_end();
 	return sent < 0 ? (int)sent : 0;
 }
 
@@ -239,7 +261,7 @@ static void client_linger(struct client *c)
 
 	gmp_shutdown(c->fd, SHUT_WR);
 	gmp_fd_set_deadline(c->fd, GMP_READ, gmp_deadline(LINGER_NS));
-	for (ssize_t n; left && (n = gmp_read(c->fd, c->in, sizeof(c->in))) > 0;)
+	for (ssize_t n; left && (n = client_read(c, c->in, sizeof(c->in))) > 0;)
 		left -= min_of(left, (size_t)n);
 }
 
@@ -253,7 +275,7 @@ static int read_head(struct client *c)
 	while ((end = debug_head_end(c->in, c->n, &seen)) == 0) {
 		if (c->n == sizeof(c->in))
 			return -431;
-		ssize_t n = gmp_read(c->fd, c->in + c->n, sizeof(c->in) - c->n);
+		ssize_t n = client_read(c, c->in + c->n, sizeof(c->in) - c->n);
 
 		if (n == -ETIMEDOUT && c->n > 0)
 			return -408;
@@ -382,10 +404,12 @@ static void admit(struct server *s, int fd)
 /* gmp_accept, with SERVER-4. */
 static int server_accept(struct server *s)
 {
-	add_rlx(&sched.ndebug, 1);
+	wait_begin();
+	add_rlx(&sched.naccepts, 1);
 	int fd = gmp_accept(s->fd);
 
-	add_rlx(&sched.ndebug, -1u);
+	add_rlx(&sched.naccepts, -1u);
+	wait_end();
 	return fd;
 }
 

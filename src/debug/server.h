@@ -13,9 +13,10 @@
  *             at most REQUESTS_MOST requests.
  *   SERVER-3  A descriptor is in the server (fd of the server, refused, fd of a client) whenever
  *             its G may wait, so debug_servers_fini closes what killed Gs had open.
- *   SERVER-4  The wait of an accepting G is counted in sched.ndebug, so it neither prevents the
- *             report of a deadlock nor stops virtual time (stall.c). A connected client prevents
- *             both until its deadline at the latest.
+ *   SERVER-4  The waits of these Gs for clients are counted in sched.ndebug, so they do not prevent
+ *             the report of a deadlock (stall.c): a client wakes no G of the program. The wait of
+ *             an accepting G is counted in sched.naccepts, too, so it does not stop virtual time. A
+ *             connected client does, until its deadline at the latest.
  *   SERVER-5  At most one request with `seconds` runs in the process; a second one gets 409.
  *   SERVER-6  A request with `seconds` ends soon after its client has gone: a trace by a failed
  *             send, a profile by client_has_gone.

@@ -410,6 +410,12 @@ int tracing_begin(const char **why)
 	return err;
 }
 
+void tracing_complete(void)
+{
+	if (stop(TRACE_OF_RUN) == -EINVAL)
+		stop(TRACE_OF_PROGRAM);
+}
+
 void tracing_end(void)
 {
 	if (rec.state != TRACE_OFF) {

@@ -22,6 +22,8 @@
 int tracing_begin(const char **why);
 /* End of a run; no thread is inside of the runtime. */
 void tracing_end(void);
+/* The process is about to end: end the trace into a file, so that it has all events. */
+void tracing_complete(void);
 /* In the child of a fork. */
 void tracing_forget(void);
 

@@ -41,6 +41,7 @@ static bool leave_sig(struct m *m, uintptr_t pc)
 	m->kept_block = owntls_abandon(m->curg);
 	m->curg = NULL;
 	gmp__setm_abandoned(m);
+	os_thread_count_self(false);
 	return true;
 }
 
@@ -66,6 +67,7 @@ static void free_abandoned(struct m *m)
 
 void abandon_ended(struct m *m)
 {
+	os_thread_count_self(true);
 	add_rlx(&threads, UINT64_MAX);                          /* subtracts 1 */
 	if (xchg_seq(&m->leave, LEAVE_ENDED) == LEAVE_DETACHED) /* ORD(abandon) */
 		free_abandoned(m);

@@ -19,6 +19,7 @@
  *   traces                tracing_forget
  *   debug servers         debug_servers_forget
  *   CPU profiles          cpusample_forget
+ *   helper threads        os_thread_forget_counted
  *   ticks                 ticks_forget
  *   names (lookups)       resolve_forget
  *   cleanups              leftovers_forget
@@ -97,6 +98,7 @@ static void fork_child(void)
 		netpoll_forget_all();
 	}
 	close_own_fds();
+	os_thread_forget_counted();
 	dump_forget();
 	os_sinks_forget();
 	tracing_forget();

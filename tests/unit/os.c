@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -347,7 +348,7 @@ static void *wait_at_gate(void *arg)
 static void open_gate(pthread_t *t, int n)
 {
 	st_seq(&gate, 1);
-	os_futex_wake(&gate, n);
+	os_futex_wake(&gate, INT_MAX);
 	for (int i = 0; i < n; i++)
 		CHECK_EQ(pthread_join(t[i], NULL), 0);
 }
@@ -416,6 +417,49 @@ TEST(os_thread_count_excludes_io_uring_workers)
 	start_at_gate(t + 1, id + 1, 2);
 	CHECK_EQ(os_thread_count(), before);
 	open_gate(t, 3);
+}
+
+/* A thread that was joined exists a moment longer. */
+static void wait_for_others(int n)
+{
+	while (os_thread_count_others(true) > n)
+		os_yield();
+	CHECK_EQ(os_thread_count_others(true), n);
+}
+
+TEST(os_thread_count_others_excludes_threads_of_runtime)
+{
+	pthread_t t[3], outside;
+	int id[3], id_outside, before;
+
+	start_at_gate(t, id, 1);
+	before = os_thread_count_others(true);
+	start_at_gate(t + 1, id + 1, 2);
+	CHECK_EQ(os_thread_count_others(true), before);
+	CHECK_EQ(pthread_create(&outside, NULL, wait_at_gate, &id_outside), 0);
+	CHECK_EQ(os_thread_count_others(true), before + 1);
+	open_gate(t, 3);
+	CHECK_EQ(pthread_join(outside, NULL), 0);
+	wait_for_others(before);
+}
+
+/* A count beside a thread that begins or ends is repeated soon, and ever later. */
+TEST(os_thread_recount_ns_is_time_since_a_thread_began_or_ended)
+{
+	pthread_t t[1];
+	int id[1];
+	int64_t before = os_now(), next;
+
+	start_at_gate(t, id, 1);
+	next = os_thread_recount_ns();
+	CHECK(next >= 1000000 && next <= max_of(os_now() - before, (int64_t)1000000));
+	for (int64_t end = os_now() + 20000000; os_now() < end;)
+		os_yield();
+	CHECK(os_thread_recount_ns() >= 20000000);
+	CHECK(os_thread_recount_ns() <= 1000000000);
+	before = os_now();
+	open_gate(t, 1);
+	CHECK(os_thread_recount_ns() <= max_of(os_now() - before, (int64_t)1000000));
 }
 
 TEST(os_thread_count_works_without_free_fd)
