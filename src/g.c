@@ -18,16 +18,37 @@ static struct {
 	size_t bytes;       /* (c) */
 	uint32_t made;      /* (a) written under the lock */
 	uint32_t limit;     /* (c) */
-	uint32_t keep;      /* (a) free g structs that a P may keep: gfree_set_keep */
+	uint32_t keep;      /* (a) free g structs that a P keeps now: 0, or most_kept */
+	uint32_t most_kept; /* under the lock: gfree_set_keep */
 	uint32_t unstarted; /* (a) G-3; written under the lock */
 	struct g *free;     /* under the lock, by schedlink */
+	struct g *saved;    /* under the lock, by schedlink: G-4 */
+	uint32_t nsaved;    /* under the lock */
+	uint32_t deferred;  /* (a) written under the lock: G-4 */
 	uint64_t next_id;   /* (a) */
 } gs;
 
+static void gs_push(struct g **list, struct g *gp)
+{
+	gp->schedlink = *list;
+	*list = gp;
+}
+
+static struct g *gs_pop(struct g **list)
+{
+	struct g *gp = *list;
+
+	*list = gp->schedlink;
+	return gp;
+}
+
+/* A g struct that is not used any more: G-4. */
 static void gs_give(struct g *gp)
 {
-	gp->schedlink = gs.free;
-	gs.free = gp;
+	bool save = gs.nsaved < gs.deferred;
+
+	gs.nsaved += save;
+	gs_push(save ? &gs.saved : &gs.free, gp);
 }
 
 /* Make n g structs, whose stacks are promised. */
@@ -39,13 +60,23 @@ static void gs_add_locked(uint32_t n)
 		gp->w.gp = gp;
 		gp->token = gs.made + i + 1;
 		gp->sudog.w = &gp->w;
-		gs_give(gp);
+		gs_push(&gs.free, gp);
 	}
 	st_rel(&gs.made, gs.made + n); /* ORD(g.made): the g structs before their number */
 }
 
+/* How many more Gs can exist.  The deferred Gs without a g struct count, unless the caller makes
+ * one of them. */
+static uint32_t gs_room_locked(bool deferred)
+{
+	uint32_t room = gs.limit - (gs.made + gs.unstarted);
+	uint32_t kept = deferred ? 0 : gs.deferred - gs.nsaved;
+
+	return room > kept ? room - kept : 0;
+}
+
 /* Make a batch of g structs, with stacks promised.  Returns how many; 0: *err is set. */
-static uint32_t gs_make_locked(int *err)
+static uint32_t gs_make_locked(bool deferred, int *err)
 {
 	/* promise a small part of max_stack_memory at a time: stacks of other sizes need some */
 	uint64_t part = sched.options.c.max_stack_memory / 16 >> sched.stack_class;
@@ -53,7 +84,7 @@ static uint32_t gs_make_locked(int *err)
 
 	if (stack_tight()) /* the rest is for stacks of OS threads, which mlockall locks too */
 		n = 1;
-	n = min_of(n, gs.limit - gs.made - gs.unstarted);
+	n = min_of(n, gs_room_locked(deferred));
 
 	*err = n == 0 ? -EAGAIN : stack_promise(sched.stack_class, n);
 	/* down to the last stack that max_stack_memory or RLIMIT_MEMLOCK allows */
@@ -67,14 +98,11 @@ static uint32_t gs_make_locked(int *err)
 	return n;
 }
 
-static struct g *gs_take_locked(int *err)
+static struct g *gs_take_locked(bool deferred, int *err)
 {
-	if (!gs.free && !gs_make_locked(err))
+	if (!gs.free && !gs_make_locked(deferred, err))
 		return NULL;
-	struct g *gp = gs.free;
-
-	gs.free = gp->schedlink;
-	return gp;
+	return gs_pop(&gs.free);
 }
 
 /* Fill pp's cache, which is empty, from the shared list. */
@@ -83,10 +111,8 @@ static void gfree_refill_locked(struct p *pp)
 	unsigned most = min_of(G_BATCH - 1u, ld_rlx(&gs.keep) / 2);
 	struct g *more;
 
-	for (unsigned i = 0; i < most && (more = gs.free); i++) {
-		gs.free = more->schedlink;
-		pp->gfree[pp->gfree_n++] = more;
-	}
+	for (unsigned i = 0; i < most && gs.free; i++)
+		pp->gfree[pp->gfree_n++] = gs_pop(&gs.free);
 	/* LIFO: the lowest address on top */
 	for (unsigned i = 0; i < pp->gfree_n / 2; i++) {
 		more = pp->gfree[i];
@@ -100,10 +126,59 @@ struct g *g_alloc(struct p *pp, int *err)
 	if (likely(pp && pp->gfree_n > 0))
 		return pp->gfree[--pp->gfree_n];
 	lock(&gs.lock, LR_GFREE);
-	struct g *gp = gs_take_locked(err);
+	struct g *gp = gs_take_locked(false, err);
 
 	if (gp && pp)
 		gfree_refill_locked(pp);
+	unlock(&gs.lock, LR_GFREE);
+	return gp;
+}
+
+/* --- deferred Gs: G-4 --- */
+
+/* While Gs are deferred, no P keeps a free g struct. */
+static void set_deferred_locked(uint32_t n)
+{
+	st_rlx(&gs.deferred, n);
+	st_rlx(&gs.keep, n ? 0 : gs.most_kept);
+	while (gs.nsaved > n) {
+		gs.nsaved--;
+		gs_push(&gs.free, gs_pop(&gs.saved));
+	}
+}
+
+void g_defer(void)
+{
+	lock(&gs.lock, LR_GFREE);
+	set_deferred_locked(gs.deferred + 1);
+	unlock(&gs.lock, LR_GFREE);
+}
+
+void g_undefer(void)
+{
+	lock(&gs.lock, LR_GFREE);
+	set_deferred_locked(gs.deferred - 1);
+	unlock(&gs.lock, LR_GFREE);
+}
+
+uint32_t g_deferred(void)
+{
+	return ld_rlx(&gs.deferred);
+}
+
+struct g *g_alloc_deferred(int *err)
+{
+	struct g *gp;
+
+	lock(&gs.lock, LR_GFREE);
+	if (gs.nsaved) {
+		gs.nsaved--;
+		gp = gs_pop(&gs.saved);
+	} else {
+		gp = gs_take_locked(true, err);
+	}
+	if (gp)
+		set_deferred_locked(gs.deferred - 1);
 	unlock(&gs.lock, LR_GFREE);
 	return gp;
 }
@@ -113,7 +188,7 @@ struct g *g_alloc(struct p *pp, int *err)
 uint32_t unstarted_reserve(uint32_t n)
 {
 	lock(&gs.lock, LR_GFREE);
-	n = min_of(n, gs.limit - (gs.made + gs.unstarted));
+	n = min_of(n, gs_room_locked(false));
 	if (n > 0 && stack_promise(sched.stack_class, n))
 		n = 0;
 	st_rlx(&gs.unstarted, gs.unstarted + n);
@@ -211,7 +286,10 @@ void gfree_set_keep(int procs)
 	uint64_t stacks = sched.options.c.max_stack_memory >> sched.stack_class;
 	uint64_t most = min_of(stacks, (uint64_t)gs.limit);
 
-	st_rlx(&gs.keep, (uint32_t)min_of((uint64_t)GFREE_CACHE, most / (16 * (uint64_t)procs)));
+	lock(&gs.lock, LR_GFREE);
+	gs.most_kept = (uint32_t)min_of((uint64_t)GFREE_CACHE, most / (16 * (uint64_t)procs));
+	set_deferred_locked(gs.deferred);
+	unlock(&gs.lock, LR_GFREE);
 }
 
 void gfree_trim(struct p *pp)
@@ -327,7 +405,8 @@ int allgs_init(uint32_t limit)
 	gs.limit = limit;
 	gs.made = 0;
 	gs.unstarted = 0;
-	gs.free = NULL;
+	gs.free = gs.saved = NULL;
+	gs.nsaved = gs.deferred = 0;
 	gs.next_id = 1;
 	gs.bytes = round_up((size_t)limit * sizeof(struct g), PAGE);
 	gs.arena = os_reserve(gs.bytes);

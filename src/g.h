@@ -15,6 +15,10 @@
  *        unstarted of 32 bytes in the global queue, and its g struct is freed.  made + unstarted <=
  *        limit, and a stack is promised for each record.  So g_expand cannot fail: if no g struct
  *        is free, the record's share of the limit and its promise become a new one.
+ *   G-4  A deferred G is the G of a late run of a one-shot timer (USERTIMER-5) that found no g
+ *        struct.  As long as fewer g structs are saved than Gs are deferred, each g struct that is
+ *        freed is saved for them, and no P keeps free g structs.  So spawns in a loop do not starve
+ *        them.
  */
 #ifndef GMP_G_H
 #define GMP_G_H
@@ -29,6 +33,12 @@ void allgs_forget(void); /* the child of a fork */
 /* Allocate a g struct with a stack promised to it.  pp: the caller's P; NULL: an external thread.
  * Returns NULL with *err -EAGAIN (max_green) or -ENOMEM. */
 struct g *g_alloc(struct p *pp, int *err);
+/* G-4: after g_alloc was -EAGAIN, the G is deferred; or it will not be made any more. */
+void g_defer(void);
+void g_undefer(void);
+/* g_alloc of a deferred G.  If it succeeds, the G is not deferred any more. */
+struct g *g_alloc_deferred(int *err);
+uint32_t g_deferred(void); /* number of deferred Gs */
 /* Free a dead G without a stack; pp as above. */
 void g_free(struct p *pp, struct g *gp);
 

@@ -20,15 +20,15 @@ struct sched sched;
 
 /* --- P --- */
 
-/* TIMER-4: max_green timers of waits, max_green of the program, and those of fds. */
+/* TIMER-4: a timer of each G, and those of fds. */
 static uint32_t timer_limit(void)
 {
-	return sched.options.c.max_green * 2 + DEADLINES_MAX;
+	return sched.options.c.max_green + DEADLINES_MAX;
 }
 
 static void p_delete(struct p *pp)
 {
-	timers_fini(&pp->timers, timer_limit());
+	timers_fini(&pp->timers);
 	free(pp->probes);
 	free(pp);
 }
@@ -303,6 +303,7 @@ void sched_reset(void)
 void proc_forget(void)
 {
 	allgs_forget();
+	timers_forget();
 	resizing = (struct lock){ 0 };
 	stack_forget();
 }
@@ -314,7 +315,8 @@ static int proc_try(uint32_t max_green)
 	bool fresh;
 	int err;
 
-	c->max_green = max_green; /* TIMER-4: also limits the program's timers */
+	c->max_green = max_green;
+	timers_set_places(max_green);
 	err = allgs_init(max_green);
 	if (err)
 		return err;

@@ -50,20 +50,25 @@ static noinline void count_external_spawn(struct g *gp)
 	st_rlx(&gp->born, g_born_at(os_now()));
 }
 
-/* green_new in a P section, or with pp NULL on a thread without a P. */
-static inline struct g *green_new_here(struct p *pp, gmp_fn fn, void *arg, unsigned klass,
-				       uintptr_t join, int *err)
+static inline void green_init(struct p *pp, struct g *gp, gmp_fn fn, void *arg, unsigned klass,
+			      uintptr_t join)
 {
-	struct g *gp = g_alloc(pp, err);
-
-	if (unlikely(!gp))
-		return NULL;
 	g_init(gp, fn, arg, g_new_id(pp), klass ? klass : sched.stack_class);
 	st_rlx(&gp->join, join); /* atomic: shutdown reads it (green_release_joiner) */
 	if (likely(pp))
 		bump(&pp->count.spawns, 1);
 	else
 		count_external_spawn(gp);
+}
+
+/* green_new in a P section, or with pp NULL on a thread without a P. */
+static inline struct g *green_new_here(struct p *pp, gmp_fn fn, void *arg, unsigned klass,
+				       uintptr_t join, int *err)
+{
+	struct g *gp = g_alloc(pp, err);
+
+	if (likely(gp != NULL))
+		green_init(pp, gp, fn, arg, klass, join);
 	return gp;
 }
 
@@ -71,6 +76,17 @@ struct g *green_new(gmp_fn fn, void *arg, unsigned klass, uintptr_t join, int *e
 {
 	struct g *gp = green_new_here(hold_p(), fn, arg, klass, join, err);
 
+	drop_p();
+	return gp;
+}
+
+struct g *green_new_deferred(gmp_fn fn, void *arg, int *err)
+{
+	struct p *pp = hold_p();
+	struct g *gp = g_alloc_deferred(err);
+
+	if (gp)
+		green_init(pp, gp, fn, arg, 0, JOIN_DETACHED);
 	drop_p();
 	return gp;
 }

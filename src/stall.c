@@ -3,6 +3,7 @@
 #include "stall.h"
 
 #include "base/os.h"
+#include "g.h"
 #include "netpoll.h"
 #include "timerheap.h"
 
@@ -33,8 +34,9 @@ void sched_ignore_timers(uint32_t n)
 	st_rlx(&ignored, n);
 }
 
-/* Only timers of fd deadlines are armed, which make no G runnable if no waiter waits for an fd; and
- * the ignored one.  While no P runs, the counts are constant. */
+/* Only timers are armed that make no G runnable: those of fd deadlines, if no waiter waits for an
+ * fd; timers whose green thread is deferred until another one ends; and the ignored one.  While no
+ * P runs, the counts are constant. */
 static bool no_timer_matters(void)
 {
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
@@ -42,7 +44,7 @@ static bool no_timer_matters(void)
 
 	for (int i = 0; i < n; i++)
 		armed += timers_count_unlocked(sched.allp[i]);
-	return armed == netpoll_deadlines() + ld_rlx(&ignored);
+	return armed == netpoll_deadlines() + g_deferred() + ld_rlx(&ignored);
 }
 
 /* Besides n Gs that wait for fds, only time can make a G runnable. */

@@ -9,22 +9,97 @@
 #include "base/throw.h"
 #include "poller.h"
 
-static size_t heap_bytes(uint32_t limit)
+/* --- room: TIMER-4 --- */
+
+/* All timers of the program are fewer than 2^30, so a heap has fewer than 2^32. */
+enum { PLACES_MOST = 1 << 30, PLACES_LEAST = 1024 };
+
+static struct {
+	struct lock lock;
+	struct timers *first; /* under the lock: all heaps */
+	uint32_t n;           /* (a) places for timers of the program, written under the lock */
+	uint32_t taken;       /* (a) */
+} places;
+
+static size_t heap_bytes(const struct timers *ts, uint32_t n)
 {
-	return round_up((size_t)limit * sizeof(struct timer_slot), PAGE);
+	return round_up(((size_t)ts->limit + n) * sizeof(struct timer_slot), PAGE);
 }
 
 int timers_init(struct timers *ts, uint32_t limit)
 {
-	*ts = (struct timers){ .next = NEVER, .heap = os_reserve(heap_bytes(limit)) };
+	*ts = (struct timers){ .next = NEVER, .limit = limit };
+	lock(&places.lock, LR_PLACES);
+	ts->bytes = heap_bytes(ts, places.n);
+	ts->heap = os_reserve(ts->bytes);
+	if (ts->heap) {
+		ts->link = places.first;
+		places.first = ts;
+	}
+	unlock(&places.lock, LR_PLACES);
 	return ts->heap ? 0 : -ENOMEM;
 }
 
-void timers_fini(struct timers *ts, uint32_t limit)
+void timers_fini(struct timers *ts)
 {
+	lock(&places.lock, LR_PLACES);
+	for (struct timers **at = &places.first; *at; at = &(*at)->link) {
+		if (*at != ts)
+			continue;
+		*at = ts->link;
+		break;
+	}
+	unlock(&places.lock, LR_PLACES);
 	if (ts->heap)
-		os_release(ts->heap, heap_bytes(limit));
+		os_release(ts->heap, ts->bytes);
 	*ts = (struct timers){ .next = NEVER };
+}
+
+void timers_set_places(uint32_t n)
+{
+	st_rlx(&places.n, n);
+}
+
+void timers_forget(void)
+{
+	places.lock = (struct lock){ 0 };
+	places.first = NULL;
+}
+
+/* Returns false without memory. */
+static bool heap_grow(struct timers *ts, size_t bytes)
+{
+	struct timer_slot *more = os_reserve(bytes), *old = ts->heap;
+	size_t old_bytes = ts->bytes;
+
+	if (!more)
+		return false;
+	lock(&ts->lock, LR_TIMERS);
+	__builtin_memcpy(more, old, ts->n * sizeof(*more));
+	ts->heap = more;
+	ts->bytes = bytes;
+	unlock(&ts->lock, LR_TIMERS);
+	os_release(old, old_bytes);
+	return true;
+}
+
+/* Make room for n timers of the program.  Returns false without memory. */
+static bool places_grow(uint32_t n)
+{
+	bool ok = n <= PLACES_MOST;
+
+	lock(&places.lock, LR_PLACES);
+	if (ok && n > places.n) {
+		n = max_of(n, min_of(places.n * 2, (uint32_t)PLACES_MOST));
+		n = max_of(n, (uint32_t)PLACES_LEAST);
+		for (struct timers *ts = places.first; ts && ok; ts = ts->link)
+			if (heap_bytes(ts, n) > ts->bytes)
+				ok = heap_grow(ts, heap_bytes(ts, n));
+		if (ok)
+			st_rlx(&places.n, n);
+	}
+	unlock(&places.lock, LR_PLACES);
+	return ok;
 }
 
 /* --- the heap; under ts->lock --- */
@@ -255,11 +330,11 @@ uint32_t timers_count(struct p *pp)
 
 /* --- timers of the program --- */
 
-static uint32_t places_taken; /* (a) */
-
 bool timer_take_place(void)
 {
-	if (add_rlx(&places_taken, 1) < sched.options.c.max_green)
+	uint32_t n = add_rlx(&places.taken, 1) + 1;
+
+	if (likely(n <= ld_rlx(&places.n)) || places_grow(n))
 		return true;
 	timer_give_place();
 	return false;
@@ -267,7 +342,7 @@ bool timer_take_place(void)
 
 void timer_give_place(void)
 {
-	add_rlx(&places_taken, -1u);
+	add_rlx(&places.taken, -1u);
 }
 
 bool timer_enter_to_free(uint32_t run)

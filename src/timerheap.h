@@ -11,8 +11,9 @@
  *   TIMER-2  timers.next is the `when` of the root; NEVER: the heap is empty.
  *   TIMER-3  fire runs with the heap's lock held.  So when timer_del has returned, fire of that
  *            arming has either returned or will never begin.
- *   TIMER-4  Every heap has reserved address space for every timer that can exist, so arming cannot
- *            fail.
+ *   TIMER-4  Every heap has room for every timer that can exist, so arming cannot fail: a timer of
+ *            each G, those of fds, and those of the program.  If the program makes more timers
+ *            than there are places for, all heaps grow first (timer_take_place).
  *   TIMER-5  While no P runs, the M in the poller waits for timers within TIMER_SLACK ns of the
  *            earliest together with it, so one wakeup of the thread serves all of them.  A timer
  *            without others near it is not late.  Arming a timer wakes that M only if the timer is
@@ -31,9 +32,13 @@
 
 enum { TIMER_SLACK = 50000 }; /* ns: TIMER-5 */
 
-/* Reserve a heap for at most `limit` timers.  Returns 0 or -ENOMEM. */
+/* Reserve a heap for `limit` timers of Gs and fds, and for those of the program.  Returns 0 or
+ * -ENOMEM. */
 int timers_init(struct timers *ts, uint32_t limit);
-void timers_fini(struct timers *ts, uint32_t limit);
+void timers_fini(struct timers *ts);
+/* Before the first heap of a run: how many places for timers of the program there are at first. */
+void timers_set_places(uint32_t n);
+void timers_forget(void); /* the child of a fork */
 
 /* Arm a timer that is not armed, in pp's heap.  Returns true if it is the earliest there now. */
 bool timer_add(struct p *pp, struct timer *t, int64_t when);
@@ -101,8 +106,8 @@ void timers_move(struct p *from, struct p *to);
 
 /* --- timers of the program: gmp_timer and tickers --- */
 
-/* TIMER-4: reserve room for a timer of the program.  Returns false if there are max_green of
- * them. */
+/* TIMER-4: reserve room for a timer of the program; may grow all heaps.  Returns false without
+ * memory. */
 bool timer_take_place(void);
 void timer_give_place(void);
 /* rt_enter for a timer that was made in run *run.  Returns false if that run has ended.  By

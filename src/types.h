@@ -92,7 +92,10 @@ struct timers {
 	struct lock lock;
 	uint32_t n;              /* (a) written under the lock */
 	int64_t next;            /* (a) the earliest `when`; NEVER when empty */
-	struct timer_slot *heap; /* (c) address space for every timer that can exist */
+	struct timer_slot *heap; /* under the lock: address space for every timer that can exist */
+	uint32_t limit;          /* (c) of these, timers of Gs and fds */
+	size_t bytes;            /* of the heap; this and `link` under the lock of places */
+	struct timers *link;
 };
 
 /* --- waiting: park.h --- */
@@ -689,6 +692,7 @@ struct sched {
 	uint64_t unannounced;    /* (a) of these, from a thread that slept in the kernel */
 	uint64_t ran_without_p;  /* (a) cpu_ticks of Gs without a P: mode/tracing.h */
 	uint64_t preempted_ns;   /* (a) how long Gs ran without a P after that */
+	uint64_t timers_skipped; /* (a) periods of timers without a run: USERTIMER-5 */
 	int64_t slice;           /* (c) ns of a time slice; NEVER: no preemption (preempt.h) */
 	int nmlimit;             /* (c) */
 	int nresting;            /* (l) (a) 1: an M rests, and does not count: PIN-3 */

@@ -113,6 +113,9 @@ typedef struct gmp_stats {
 	uint64_t unannounced; /* sum: of the preemptions, those of a green thread that slept in the
 	                         kernel: a call that blocks without gmp_block_enter, and that
 	                         libgmprt_posix does not replace */
+	uint64_t timers_skipped; /* sum: periods of timers (gmp_timer_set) without a run: the timer
+	                             was late, the run of an earlier period had not begun, or no
+	                             green thread could be made */
 } gmp_stats;
 #define GMP_STATS_INIT GMP_SIZED_INIT_(gmp_stats)
 

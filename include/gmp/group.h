@@ -21,9 +21,9 @@ extern "C" {
  * Result: the first child that returns a value other than 0 gives the group its result, and cancels
  * the others (gmp_cancel). If the deadline passes before all children have ended, the result is
  * -ETIMEDOUT, and all are cancelled. If gmp_config.max_green are alive just then and no thread
- * waits in gmp_group_wait or gmp_group_go, that happens only when the next child ends. From then on
- * the result stays: gmp_group_go still starts fn, but already cancelled, so that what fn has to
- * clean up is cleaned up. A group without a failure can be used again after a wait.
+ * waits in gmp_group_wait or gmp_group_go, that happens only when the next green thread ends. From
+ * then on the result stays: gmp_group_go still starts fn, but already cancelled, so that what fn
+ * has to clean up is cleaned up. A group without a failure can be used again after a wait.
  *
  * A group may live as long as the run: the memory of children that have ended is used again, so it
  * grows with the number of children that exist at a time, not with the number that was started. The
@@ -67,8 +67,7 @@ typedef struct gmp_group gmp_group;
  * limit     how many children may run at a time; 0 or less: any number
  * deadline  nanoseconds on the clock of gmp_now(); GMP_FOREVER: none
  *
- * Returns the group; NULL without memory or a runtime, or if gmp_config.max_green timers and ticks
- * exist. Free it by gmp_group_free.
+ * Returns the group; NULL without memory or a runtime. Free it by gmp_group_free.
  */
 GMP_API gmp_group *gmp_group_new(int limit, int64_t deadline);
 

@@ -92,8 +92,8 @@ typedef struct gmp_timer gmp_timer;
  * fn   the function that each expiry runs on a green thread of its own
  * arg  its argument
  *
- * Returns the timer; NULL without memory, without fn, without a runtime, or if gmp_config.max_green
- * timers and ticks exist. Free it by gmp_timer_free.
+ * Returns the timer; NULL without memory, without fn, or without a runtime. Free it by
+ * gmp_timer_free.
  */
 GMP_API gmp_timer *gmp_timer_new(gmp_fn fn, void *arg);
 
@@ -104,10 +104,12 @@ GMP_API gmp_timer *gmp_timer_new(gmp_fn fn, void *arg);
  * deadline  the first expiry, nanoseconds on the clock of gmp_now(); GMP_FOREVER disarms
  * period    nanoseconds between further expiries; 0: only one
  *
- * Runs of fn may overlap. Missed periods are dropped and the phase is kept; a period in which the
- * run of an earlier one has not begun counts as missed. If no green thread can be started for a
- * run, that run is skipped. After a run whose next expiry would be at GMP_FOREVER or later, the
- * timer is no longer armed.
+ * Runs of fn may overlap. Missed periods are dropped, counted by gmp_stats.timers_skipped, and the
+ * phase is kept; a period in which the run of an earlier one has not begun counts as missed, and so
+ * does one for which no green thread can be started (max_green, max_stack_memory, memory). Without
+ * a period the run is late then: the timer stays armed, and has precedence over spawns when a green
+ * thread ends. After a run whose next expiry would be at GMP_FOREVER or later, the timer is no
+ * longer armed.
  *
  * Returns 1 if the timer was armed, otherwise 0.
  * Errors:
@@ -153,9 +155,8 @@ GMP_API void gmp_timer_free(gmp_timer *t);
  * also for an external thread that waits when the run ends; a gmp_select with several cases
  * continues to wait for the others.
  *
- * Returns the channel; NULL without memory, without a runtime, for a negative period, or if
- * gmp_config.max_green timers and ticks exist. Free it by gmp_tick_free. gmp_chan_free of it is
- * misuse.
+ * Returns the channel; NULL without memory, without a runtime, or for a negative period. Free it by
+ * gmp_tick_free. gmp_chan_free of it is misuse.
  *
  * Source: Go's time.NewTicker.
  *

@@ -19,15 +19,23 @@
  *  USERTIMER-4  The memory is freed when the program has freed the timer and `running` is 0: by
  *               gmp_timer_free, or by the end of the last run if gmp_timer_free was called from a
  *               run of this timer or its caller was killed while it waited.
+ *  USERTIMER-5  If no green thread can be made for the run of a one-shot timer, the timer stays
+ *               armed and fires again until one can.  A period of a periodic timer passes without
+ *               a run instead, and counts in sched.timers_skipped.  `deferred` means that the run
+ *               also counts as a deferred G (G-4).  It is set by timer_fires, and cleared by
+ *               timer_fires or by the thread that has disarmed or armed the timer.
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "base/finding.h"
 #include "base/mem.h"
 #include "base/object.h"
 #include "base/os.h"
 #include "base/trace.h"
 #include "enter.h"
+#include "g.h"
 #include "mode/vtime.h"
 #include "park.h"
 #include "parkinglot.h"
@@ -35,6 +43,13 @@
 #include "spawn.h"
 #include "timerheap.h"
 #include "waiter.h"
+
+/* USERTIMER-5: a late run is tried again after an eighth of the time that it is late, within
+ * these bounds, and after RETRY_EACH_NS for each deferred G, so that all together take some
+ * percent of a CPU at most.  Not measured. */
+#define RETRY_LEAST_NS INT64_C(1000000)
+#define RETRY_MOST_NS INT64_C(50000000)
+#define RETRY_EACH_NS INT64_C(10000)
 
 int64_t gmp_now(void)
 {
@@ -106,10 +121,13 @@ struct gmp_timer {
 	uint32_t kind;     /* enum object_kind */
 	uint32_t running;  /* (a) USERTIMER-1 */
 	bool pending;      /* (a) USERTIMER-3: a run of a periodic timer has not begun */
+	bool deferred;     /* under the heap's lock, or while not armed: USERTIMER-5 */
+	uint32_t unmade;   /* (a) attempts since the last run to make a green thread */
 	bool freed;        /* under lock: USERTIMER-2 */
 	uint32_t run;      /* (c) number of the runtime's run; after that run t is only memory */
 	bool dying;        /* under the bucket's lock: the end of the last run frees t */
 	int64_t period;    /* under the heap's lock, or while not armed */
+	int64_t due;       /* (a) USERTIMER-5: when the run that is late was due; 0: none is */
 	gmp_fn fn;         /* (c) */
 	void *arg;         /* (c) */
 	uintptr_t made_at; /* (c) the pc of the call of gmp_timer_new */
@@ -137,33 +155,118 @@ void timer_run_ended(struct g *gp)
 		timer_release(t);
 }
 
+/* On the G of a run that could not be made before. */
+static noinline void report_unmade(struct gmp_timer *t)
+{
+	static struct findings reported;
+	int64_t due = ld_rlx(&t->due);
+	uint32_t n = ld_rlx(&t->unmade);
+	struct line l = { .n = 0 };
+
+	st_rlx(&t->unmade, 0u);
+	if (!(sched.options.debug & DEBUG_check) || !finding_wanted(&reported, t->made_at))
+		return;
+	line_str_sig(&l, "gmp: check: a timer (entry ");
+	line_sym_sig(&l, (uintptr_t)t->fn);
+	line_str_sig(&l, ") got no green thread at ");
+	line_dec_sig(&l, n);
+	line_str_sig(&l, due ? " attempts: its run begins " : " expiries, which were skipped");
+	if (due) {
+		line_dec_sig(&l, time_between(due, rt_now()) / 1000000);
+		line_str_sig(&l, " ms late");
+	}
+	line_str_sig(&l, "\n     max_green green threads were alive, or max_stack_memory was "
+			 "reserved: raise the limit, or start fewer\n");
+	line_write_sig(&l, STDERR_FILENO);
+}
+
 static void timer_main(void *arg)
 {
 	struct gmp_timer *t = arg;
 
 	st_rlx(&t->pending, false);
+	if (unlikely(ld_rlx(&t->unmade)))
+		report_unmade(t);
 	run_program(t->fn, t->arg);
+}
+
+/* A G for a run of t.  NULL: there is none, or USERTIMER-3. */
+static struct g *run_new(struct gmp_timer *t, int *err)
+{
+	*err = 0;
+	if (t->period && ld_rlx(&t->pending))
+		return NULL;
+	struct g *gp = unlikely(t->deferred) ? green_new_deferred(timer_main, t, err)
+					     : green_new(timer_main, t, 0, 0, err);
+
+	if (!gp) {
+		add_rlx(&t->unmade, 1);
+		return NULL;
+	}
+	t->deferred = false;
+	st_rlx(&t->pending, t->period != 0);
+	st_rlx(&gp->made_at, t->made_at);
+	gp->at_end = AT_END_TIMER_RUN;
+	add_rlx(&t->running, 1);
+	return gp;
+}
+
+/* USERTIMER-5: t tries again, sooner if its run is not late yet and few Gs are deferred. */
+static void run_defer(struct gmp_timer *t, int64_t now, int err)
+{
+	if (!t->due)
+		st_rlx(&t->due, max_of(t->t.when, INT64_C(1)));
+	if (err == -EAGAIN && !t->deferred) {
+		t->deferred = true;
+		g_defer();
+	}
+	int64_t late = (int64_t)min_of(time_between(t->due, now), (uint64_t)RETRY_MOST_NS * 8);
+	int64_t wait = max_of(late / 8, max_of(RETRY_LEAST_NS, RETRY_EACH_NS * g_deferred()));
+
+	t->t.when = now < NEVER - wait ? now + wait : NEVER - 1;
+}
+
+static noinline __attribute__((cold)) void forget_late_run(struct gmp_timer *t)
+{
+	st_rlx(&t->due, INT64_C(0));
+	if (t->deferred)
+		g_undefer();
+	t->deferred = false;
+}
+
+/* t is armed or disarmed: USERTIMER-5.  With the heap's lock held, or while t is not armed. */
+static inline void run_undefer(struct gmp_timer *t)
+{
+	if (unlikely(ld_rlx(&t->due) != 0))
+		forget_late_run(t);
+}
+
+static noinline bool timer_disarm(struct gmp_timer *t)
+{
+	bool was = timer_del(&t->t);
+
+	run_undefer(t);
+	return was;
 }
 
 static bool timer_fires(struct timer *base, int64_t now, struct glist *out)
 {
 	struct gmp_timer *t = container_of(base, struct gmp_timer, t);
-	bool missed = t->period && ld_rlx(&t->pending);
 	int err;
-	struct g *gp = missed ? NULL : green_new(timer_main, t, 0, 0, &err);
+	struct g *gp = run_new(t, &err);
 
-	if (gp) { /* otherwise the expiry is skipped, also if max_green green threads exist */
-		st_rlx(&t->pending, t->period != 0);
-		st_rlx(&gp->made_at, t->made_at);
-		gp->at_end = AT_END_TIMER_RUN;
-		add_rlx(&t->running, 1);
+	if (gp)
 		glist_push(out, gp);
+	if (t->period == 0) {
+		if (!gp)
+			run_defer(t, now, err);
+		return !gp;
 	}
-	if (t->period == 0)
-		return false;
 	__int128 late = (__int128)now - base->when;
 	__int128 next = base->when + t->period * (1 + late / t->period);
 
+	if (late >= t->period || !gp)
+		add_rlx(&sched.timers_skipped, (uint64_t)(late / t->period) + !gp);
 	if (next >= NEVER) /* beyond the end of the clock */
 		return false;
 	base->when = (int64_t)next;
@@ -196,12 +299,15 @@ static bool timer_set_locked(struct gmp_timer *t, int64_t deadline, int64_t peri
 	bool was = timer_armed(&t->t);
 
 	if (was && deadline != NEVER && timer_hold(&t->t)) {
+		run_undefer(t);
 		t->period = period;
 		timer_rearm(&t->t, deadline);
 		return true;
 	}
 	if (was)
-		was = timer_del(&t->t);
+		was = timer_disarm(t);
+	else
+		run_undefer(t);
 	t->period = period;
 	if (deadline != NEVER)
 		timer_arm(&t->t, deadline);
@@ -266,6 +372,7 @@ void gmp_timer_free(gmp_timer *t)
 	lock(&t->lock, LR_USERTIMER);
 	t->freed = true;
 	timer_del(&t->t);
+	run_undefer(t);
 	unlock(&t->lock, LR_USERTIMER);
 	/* timer_fires does not run from here on (timerheap.h), so `running` only shrinks */
 	struct bucket *b = lot_lock(t);

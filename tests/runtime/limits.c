@@ -216,33 +216,48 @@ TEST_PROCS(detach_at_max_green_makes_room_for_next_spawn)
 	CHECK_EQ(gmp_run(detach_a_hundred, NULL, &c), 0);
 }
 
-static void use_ten_timers(UNUSED void *arg)
+enum { MANY_TIMERS = 5000 };
+
+static atomic_int timers_ran;
+
+static void count_run(UNUSED void *arg)
 {
-	gmp_timer *t[64];
-	int n = 0;
-
-	while (n < 64 && (t[n] = gmp_timer_new(nothing, NULL)) != NULL)
-		n++;
-	CHECK_EQ(n, 10);
-	gmp_timer_free(t[--n]);
-	gmp_chan *tick = gmp_tick_new(GMP_FOREVER, 0); /* they share the limit */
-
-	CHECK(tick != NULL);
-	CHECK(gmp_timer_new(nothing, NULL) == NULL);
-	CHECK(gmp_tick_new(GMP_FOREVER, 0) == NULL);
-	gmp_tick_free(tick);
-	CHECK((t[n++] = gmp_timer_new(nothing, NULL)) != NULL);
-	while (n > 0)
-		gmp_timer_free(t[--n]);
+	atomic_fetch_add(&timers_ran, 1);
 }
 
-TEST_PROCS(max_green_bounds_timers_and_ticks)
+static void use_many_timers(UNUSED void *arg)
+{
+	static gmp_timer *t[MANY_TIMERS];
+	static gmp_chan *tick[MANY_TIMERS];
+	gmp_group *group[20];
+
+	atomic_store(&timers_ran, 0);
+	for (int i = 0; i < MANY_TIMERS; i++) {
+		t[i] = gmp_timer_new(count_run, NULL);
+		tick[i] = gmp_tick_new(gmp_deadline(MS + i), 0);
+		CHECK(t[i] && tick[i]);
+		CHECK_EQ(gmp_timer_set(t[i], gmp_deadline(i % 7 * MS), 0), 0);
+	}
+	for (int i = 0; i < 20; i++)
+		CHECK((group[i] = gmp_group_new(0, GMP_FOREVER)) != NULL);
+	for (int i = 0; i < MANY_TIMERS; i++)
+		CHECK_EQ(gmp_chan_recv(tick[i], NULL), 0);
+	WAIT_FOR(atomic_load(&timers_ran) == MANY_TIMERS);
+	for (int i = 0; i < MANY_TIMERS; i++) {
+		gmp_timer_free(t[i]);
+		gmp_tick_free(tick[i]);
+	}
+	for (int i = 0; i < 20; i++)
+		gmp_group_free(group[i]);
+}
+
+TEST_PROCS(timers_and_ticks_beyond_max_green_work)
 {
 	gmp_config c = GMP_CONFIG_INIT;
 
 	c.procs = procs;
 	c.max_green = 10;
-	CHECK_EQ(gmp_run(use_ten_timers, NULL, &c), 0);
+	CHECK_EQ(gmp_run(use_many_timers, NULL, &c), 0);
 }
 
 static atomic_int in_timer;
@@ -287,34 +302,139 @@ TEST_PROCS(timer_free_killed_at_shutdown_gives_place_back)
 		CHECK_EQ(gmp_run(leave_timer_free, NULL, &c), 0);
 }
 
-static atomic_int timer_ran;
-
-static void count_timer(UNUSED void *arg)
-{
-	atomic_fetch_add(&timer_ran, 1);
-}
-
 static void timer_without_room(UNUSED void *arg)
 {
-	gmp_timer *t = gmp_timer_new(count_timer, NULL);
+	gmp_timer *t = gmp_timer_new(count_run, NULL);
 	gmp_g *g[64];
 	int n = fill(g, 64, NULL);
 
 	CHECK(t != NULL);
+	atomic_store(&timers_ran, 0);
 	CHECK_EQ(gmp_timer_set(t, gmp_deadline(MS), 0), 0);
 	CHECK_EQ(gmp_sleep(20 * MS), 0);
-	CHECK_EQ(atomic_load(&timer_ran), 0);
+	CHECK_EQ(atomic_load(&timers_ran), 0);
+	CHECK_EQ(gmp_timer_set(t, gmp_deadline(MS), 0), 1); /* it is still armed */
+	CHECK_EQ(gmp_sleep(20 * MS), 0);
 	drain(g, n);
-	CHECK_EQ(gmp_timer_set(t, gmp_deadline(MS), 0), 0);
-	WAIT_FOR(atomic_load(&timer_ran) == 1);
+	WAIT_FOR(atomic_load(&timers_ran) == 1);
+	CHECK_EQ(gmp_timer_stop(t), 0);
 	gmp_timer_free(t);
 }
 
-TEST_PROCS(timer_run_beyond_max_stack_memory_is_skipped)
+TEST_PROCS(timer_run_beyond_max_stack_memory_begins_late)
 {
 	gmp_config c = with_stack_memory(procs, 10 * STACK);
 
 	CHECK_EQ(gmp_run(timer_without_room, NULL, &c), 0);
+}
+
+static gmp_config with_max_green(int procs, uint32_t n)
+{
+	gmp_config c = GMP_CONFIG_INIT;
+
+	c.procs = procs;
+	c.max_green = n;
+	return c;
+}
+
+/* A stopped or freed timer leaves no deferred G, and what was saved for it can be spawned. */
+static void stop_without_room(UNUSED void *arg)
+{
+	gmp_timer *t[8];
+	gmp_g *g[64];
+
+	atomic_store(&timers_ran, 0);
+	for (int i = 0; i < 8; i++)
+		CHECK((t[i] = gmp_timer_new(count_run, NULL)) != NULL);
+	int n = fill(g, 64, NULL);
+
+	for (int i = 0; i < 8; i++)
+		CHECK_EQ(gmp_timer_set(t[i], 0, 0), 0);
+	CHECK_EQ(gmp_sleep(5 * MS), 0);
+	for (int i = 0; i < 8; i++) {
+		if (i % 2)
+			CHECK_EQ(gmp_timer_stop(t[i]), 1);
+		gmp_timer_free(t[i]);
+	}
+	drain(g, n);
+	CHECK_EQ(fill(g, 64, NULL), n);
+	drain(g, n);
+	CHECK_EQ(gmp_sleep(5 * MS), 0);
+	CHECK_EQ(atomic_load(&timers_ran), 0);
+}
+
+TEST_PROCS(timer_stopped_at_max_green_is_not_deferred)
+{
+	gmp_config c = with_max_green(procs, 20);
+
+	CHECK_EQ(gmp_run(timer_without_room, NULL, &c), 0);
+	CHECK_EQ(gmp_run(stop_without_room, NULL, &c), 0);
+}
+
+static atomic_int spawning;
+
+static void short_life(UNUSED void *arg)
+{
+	gmp_yield();
+}
+
+/* Takes each place as soon as a green thread has ended. */
+static void spawn_always(UNUSED void *arg)
+{
+	while (atomic_load(&spawning))
+		if (gmp_go(short_life, NULL) != 0)
+			gmp_yield();
+}
+
+static void timers_beside_spawns(UNUSED void *arg)
+{
+	gmp_timer *t[8];
+
+	atomic_store(&timers_ran, 0);
+	atomic_store(&spawning, 1);
+	for (int i = 0; i < 4; i++) { /* the first one may have filled all places */
+		int err = gmp_go(spawn_always, NULL);
+
+		CHECK(err == 0 || (i > 0 && err == -EAGAIN));
+	}
+	for (int i = 0; i < 8; i++) {
+		CHECK((t[i] = gmp_timer_new(count_run, NULL)) != NULL);
+		CHECK_EQ(gmp_timer_set(t[i], gmp_deadline(i * MS), 0), 0);
+	}
+	WAIT_FOR(atomic_load(&timers_ran) == 8);
+	atomic_store(&spawning, 0);
+	for (int i = 0; i < 8; i++)
+		gmp_timer_free(t[i]);
+}
+
+TEST_PROCS(timer_due_at_max_green_runs_before_spawns)
+{
+	gmp_config c = with_max_green(procs, 20);
+
+	CHECK_EQ(gmp_run(timers_beside_spawns, NULL, &c), 0);
+}
+
+static void period_without_room(UNUSED void *arg)
+{
+	gmp_timer *t = gmp_timer_new(count_run, NULL);
+	gmp_g *g[64];
+	int n = fill(g, 64, NULL);
+	uint64_t before = stats().timers_skipped;
+
+	atomic_store(&timers_ran, 0);
+	CHECK_EQ(gmp_timer_set(t, gmp_deadline(MS), MS), 0);
+	WAIT_FOR(stats().timers_skipped >= before + 5);
+	CHECK_EQ(atomic_load(&timers_ran), 0);
+	drain(g, n);
+	WAIT_FOR(atomic_load(&timers_ran) >= 2);
+	gmp_timer_free(t);
+}
+
+TEST_PROCS(timer_periods_without_room_are_counted)
+{
+	gmp_config c = with_max_green(procs, 20);
+
+	CHECK_EQ(gmp_run(period_without_room, NULL, &c), 0);
 }
 
 static void task(void *left)

@@ -335,7 +335,7 @@ static void end_timed(void)
 {
 	CHECK_EQ(only.timers.n, 0);
 	end();
-	timers_fini(&only.timers, 1 << 10);
+	timers_fini(&only.timers);
 }
 
 static void set_deadline(struct polldesc *pd, unsigned sides, int64_t deadline)
@@ -446,7 +446,7 @@ TEST(netpoll_deadlines_above_maximum_return_enomem)
 	int64_t soon = os_now() + 3600000 * MS; /* beyond the duration of the test */
 
 	set_deadline(first, 3, soon);
-	timers_fini(&only.timers, 1 << 10);
+	timers_fini(&only.timers);
 	CHECK_EQ(timers_init(&only.timers, DEADLINES_MAX), 0);
 	first->armed[0] = first->armed[1] = NEVER; /* forgotten, but counted */
 	first->timer[0].pp = first->timer[1].pp = NULL;

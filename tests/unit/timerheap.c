@@ -33,7 +33,7 @@ static void begin(void)
 static void end(void)
 {
 	for (int i = 0; i < 3; i++)
-		timers_fini(&ps[i].timers, LIMIT);
+		timers_fini(&ps[i].timers);
 }
 
 static bool fire(struct timer *t, int64_t now, struct glist *out)
@@ -98,10 +98,10 @@ TEST(timers_fini_can_be_repeated)
 
 	CHECK_EQ(timers_init(&ts, 1), 0);
 	CHECK(ts.heap != NULL);
-	timers_fini(&ts, 1);
+	timers_fini(&ts);
 	CHECK(ts.heap == NULL);
 	CHECK_EQ(ts.next, NEVER);
-	timers_fini(&ts, 1);
+	timers_fini(&ts);
 }
 
 TEST(timers_fire_in_order_of_deadlines)
