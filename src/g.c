@@ -25,6 +25,7 @@ static struct {
 	struct g *saved;    /* under the lock, by schedlink: G-4 */
 	uint32_t nsaved;    /* under the lock */
 	uint32_t deferred;  /* (a) written under the lock: G-4 */
+	bool closed;        /* under the lock: g_close */
 	uint64_t next_id;   /* (a) */
 } gs;
 
@@ -100,6 +101,10 @@ static uint32_t gs_make_locked(bool deferred, int *err)
 
 static struct g *gs_take_locked(bool deferred, int *err)
 {
+	if (unlikely(gs.closed)) {
+		*err = -ESRCH;
+		return NULL;
+	}
 	if (!gs.free && !gs_make_locked(deferred, err))
 		return NULL;
 	return gs_pop(&gs.free);
@@ -140,11 +145,19 @@ struct g *g_alloc(struct p *pp, int *err)
 static void set_deferred_locked(uint32_t n)
 {
 	st_rlx(&gs.deferred, n);
-	st_rlx(&gs.keep, n ? 0 : gs.most_kept);
+	st_rlx(&gs.keep, n || gs.closed ? 0 : gs.most_kept);
 	while (gs.nsaved > n) {
 		gs.nsaved--;
 		gs_push(&gs.free, gs_pop(&gs.saved));
 	}
+}
+
+void g_close(void)
+{
+	lock(&gs.lock, LR_GFREE);
+	gs.closed = true;
+	set_deferred_locked(gs.deferred);
+	unlock(&gs.lock, LR_GFREE);
 }
 
 void g_defer(void)
@@ -407,6 +420,7 @@ int allgs_init(uint32_t limit)
 	gs.unstarted = 0;
 	gs.free = gs.saved = NULL;
 	gs.nsaved = gs.deferred = 0;
+	gs.closed = false;
 	gs.next_id = 1;
 	gs.bytes = round_up((size_t)limit * sizeof(struct g), PAGE);
 	gs.arena = os_reserve(gs.bytes);

@@ -31,8 +31,11 @@ void allgs_fini(void);
 void allgs_forget(void); /* the child of a fork */
 
 /* Allocate a g struct with a stack promised to it.  pp: the caller's P; NULL: an external thread.
- * Returns NULL with *err -EAGAIN (max_green) or -ENOMEM. */
+ * Returns NULL with *err -EAGAIN (max_green), -ENOMEM, or -ESRCH after g_close. */
 struct g *g_alloc(struct p *pp, int *err);
+/* The end of a run begins: no more Gs, except from what Ps keep.  Otherwise a G that spawns in a
+ * loop makes as many as max_green allows, and the end frees them. */
+void g_close(void);
 /* G-4: after g_alloc was -EAGAIN, the G is deferred; or it will not be made any more. */
 void g_defer(void);
 void g_undefer(void);

@@ -3,6 +3,7 @@
 #include "idle.h"
 
 #include "base/os.h"
+#include "g.h"
 #include "mode/hooks.h"
 #include "mode/latency.h"
 #include "mode/tracing.h"
@@ -279,6 +280,7 @@ void sched_stop(void)
 		if (m->bound && !m->nextp) /* otherwise the M that gave it a P wakes it */
 			m_wake(m, false);
 	unlock(&sched.lock, LR_SCHED);
+	g_close();
 	/* without the lock, which each of them takes at once; none ends before it is woken */
 	while ((m = asleep)) {
 		asleep = m->link;

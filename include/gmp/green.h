@@ -53,7 +53,7 @@ typedef struct gmp_attr {
  *            that was reserved once is reused by later green threads. With GMP_SCHED_THREAD also:
  *            max_threads OS threads exist, or the system gives none
  *   -ENOMEM  no memory or address space
- *   -ESRCH   no runtime
+ *   -ESRCH   no runtime, or its end has begun
  *
  * See also: docs/limits.md for what else can run out.
  *

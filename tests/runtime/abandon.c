@@ -283,6 +283,14 @@ TEST_PROCS(run_ends_although_tasks_of_pool_compute)
 	release_abandoned(threads);
 }
 
+/* Work between two calls of gmp.  Without it, interrupts find the G in code of the program once in
+ * 10,000 times: they arrive after an atomic instruction. */
+static void work_a_little(void)
+{
+	for (volatile int i = 0; i < 4;)
+		i = i + 1;
+}
+
 /* Most of the time the G is inside of gmp, where it cannot be abandoned. */
 static void compute_with_mutex(UNUSED void *arg)
 {
@@ -292,6 +300,7 @@ static void compute_with_mutex(UNUSED void *arg)
 		for (int i = 0; i < 1000; i++) {
 			gmp_mutex_lock(&m);
 			gmp_mutex_unlock(&m);
+			work_a_little();
 		}
 }
 
@@ -301,6 +310,32 @@ TEST_PROCS(run_ends_although_g_locks_and_unlocks_all_the_time)
 	const gmp_fn fns[] = { compute_with_mutex, compute_with_mutex };
 
 	CHECK(run_beside_computing((gmp_config)GMP_CONFIG_INIT, procs, fns, 2) < 30 * SEC);
+	atomic_store(&stop_computing, 1);
+}
+
+static atomic_int refused;
+
+static void spawn_all_the_time(UNUSED void *arg)
+{
+	int was_refused = 0;
+
+	for (atomic_fetch_add(&computing, 1); !atomic_load(&stop_computing);) {
+		work_a_little();
+		if (gmp_go(nothing, NULL) != -ESRCH || was_refused)
+			continue;
+		was_refused = 1;
+		atomic_fetch_add(&refused, 1);
+	}
+}
+
+TEST_PROCS(run_ends_although_g_spawns_all_the_time)
+{
+	need_abandon();
+	const gmp_fn fns[] = { spawn_all_the_time, spawn_all_the_time };
+
+	atomic_store(&refused, 0);
+	CHECK(run_beside_computing((gmp_config)GMP_CONFIG_INIT, procs, fns, 2) < 30 * SEC);
+	CHECK_EQ(atomic_load(&refused), 2);
 	atomic_store(&stop_computing, 1);
 }
 
