@@ -9,10 +9,10 @@
  *   Sysmon    takes the P of an M that runs a green thread (ROUNDS times), retakes the P of an M in
  *             blocking code, and makes parked green threads runnable
  *
- * Abstractions: hold and drop are p_hold and p_drop (src/enter.h, whose protocol is in
- * src/preempt.h).  preempt is sched_preempt, hand_off is sched_hand_off.  leave is gmp_block_leave
- * with leave_slow; block.pml is the model of blocking code without preemption.  The data that
- * belongs to a P is one location that is not atomic.
+ * Abstractions: begin, hold and drop are p_hold, p_hold_last and p_drop (src/enter.h; the protocol
+ * is in src/preempt.h).  preempt is sched_preempt, hand_off is sched_hand_off.  leave is
+ * gmp_block_leave with leave_slow; block.pml is the model of blocking code without preemption.  The
+ * data that belongs to a P is one location that is not atomic.
  *
  * Properties
  *   PREEMPT-1: one owner of a P, which uses it      assertion in use, owns, preempt
@@ -25,14 +25,16 @@
  * section under the lock.  Stores become visible late and in any order (c11.inc), and a membarrier
  * brings the views of all threads to the same state.
  *
- * Left out: spinning and timers (wake.pml), the end of a run, nested sections (only their number
- * differs), the bound on computing green threads.  p.m keeps the name of an M that has given its P
- * away (give_away); the code also clears it.
+ * Left out: spinning and timers (wake.pml), the end of a run, nested sections (an M gives no P up
+ * in them), m.taken_run (a request that outlives its run costs a hand-off).  sysmon asks only while
+ * `inside` is 0: it would leave WANTED otherwise, as it does if the M begins a section meanwhile.
+ * p.m keeps the name of an M that has given its P away (give_away); the code also clears it.
  *
  * Models:
- *   src/enter.h: p_hold p_drop
- *   src/m.c: m_keeps_p m_end_taken_locked
- *   src/handoff.c: sched_preempt p_ask_locked sched_hand_off sched_regain_p sched_stop_without_p
+ *   src/enter.h: p_hold p_hold_last p_drop
+ *   src/m.c: m_keeps_p m_holds_p m_end_taken_locked
+ *   src/handoff.c: sched_preempt p_ask_locked sched_give_p_up sched_hand_off sched_regain_p
+ *   src/handoff.c: sched_stop_without_p
  *   src/park.c: to_g0 park_g0 park_slow_g0 yield_g0
  *   src/sched.c: leave_section execute_g0 sched_exit exit_regain_p
  *   src/blocking.c: gmp_block_enter gmp_block_leave
@@ -42,7 +44,7 @@
  * Runs: the searches of scripts/model
  *   holds      -DGREENS=2 -DOPS=2 -DROUNDS=2
  *   holds      -DGREENS=3 -DOPS=2 -DROUNDS=1
- *   holds      -DPS=2 -DMS=3 -DGREENS=2 -DOPS=1 -DROUNDS=1
+ *   holds      -DPS=2 -DMS=3 -DGREENS=1 -DOPS=1 -DROUNDS=1
  *   holds      -DPINNED -DPS=2 -DMS=3 -DGREENS=2 -DOPS=1 -DROUNDS=1
  *   assertion  -DGREENS=2 -DOPS=2 -DROUNDS=1 -DMUTANT_NO_LIGHT_FENCE
  *   assertion  -DGREENS=2 -DOPS=2 -DROUNDS=1 -DMUTANT_NO_HEAVY_FENCE
@@ -54,6 +56,9 @@
  *   assertion  -DGREENS=2 -DOPS=2 -DROUNDS=1 -DMUTANT_TAKEN_UNREAD
  *   assertion  -DGREENS=2 -DOPS=2 -DROUNDS=1 -DMUTANT_SETTLES_PLAINLY
  *   assertion  -DGREENS=2 -DOPS=2 -DROUNDS=1 -DMUTANT_TAKES_PLAINLY
+ *   assertion  -DGREENS=2 -DOPS=2 -DROUNDS=1 -DMUTANT_HOLDS_PLAINLY
+ *   assertion  -DGREENS=2 -DOPS=2 -DROUNDS=1 -DMUTANT_GIVEN_UNCOUNTED
+ *   assertion  -DGREENS=2 -DOPS=2 -DROUNDS=1 -DMUTANT_GIVEN_USED
  *   assertion  -DGREENS=2 -DOPS=2 -DROUNDS=1 -DMUTANT_BLOCKS_OUTSIDE
  *   assertion  -DGREENS=2 -DOPS=2 -DROUNDS=1 -DMUTANT_EXITS_OUTSIDE
  *   assertion  -DGREENS=2 -DOPS=2 -DROUNDS=1 -DMUTANT_LEAVES_EARLY
@@ -130,6 +135,7 @@ byte pm[PS]; /* p.m */
 #define P_KEPT 0
 #define P_ASKED 1
 #define P_TAKEN 2
+#define P_WANTED 3
 byte mp[MS]; /* m.p */
 bool listed[MS], wake[MS];
 byte nextp[MS];
@@ -414,10 +420,10 @@ inline settle()
 #if defined(MUTANT_SETTLES_PLAINLY)
 	has = was != P_TAKEN;
 #else
-	if
-	:: was == P_ASKED -> cas(TAKEN(me), was, P_KEPT, RLX, won)
-	:: else
-	fi;
+	do
+	:: (was == P_ASKED || was == P_WANTED) && !won -> cas(TAKEN(me), was, P_KEPT, RLX, won)
+	:: else -> break
+	od;
 	has = won || was == P_KEPT;
 	won = false;
 	was = 0
@@ -425,7 +431,61 @@ inline settle()
 #endif
 }
 
-/* p_hold, also on the way to g0: in has, whether the M has a P */
+/* p_hold: the same, but the request stays, and a thread that can take sched.lock gives the P up;
+ * nested sections are not modelled */
+inline begin()
+{
+	store(INSIDE(me), RLX, 1);
+	atomic {
+		load_here(TAKEN(me), was);
+#ifdef MUTANT_HOLDS_PLAINLY /* sysmon takes the P of an M that has begun a section */
+		has = was != P_TAKEN;
+		was = 0;
+		won = true
+#else
+		if
+		:: was == P_ASKED -> cas(TAKEN(me), was, P_WANTED, RLX, won)
+		:: else
+		fi;
+		if
+		:: won -> was = P_WANTED; won = false
+		:: else
+		fi;
+		has = was != P_TAKEN;
+		if
+		:: was == P_WANTED && !mem_locked[0] && ANY_LISTED ->
+			take_lock(0);
+			was = NOW(TAKEN(me));
+			if
+			:: was == P_WANTED ->
+				store(TAKEN(me), RLX, P_TAKEN);
+#ifndef MUTANT_GIVEN_UNCOUNTED /* the green thread is seen by no check */
+				nblocked++;
+#endif
+				without[me] = true;
+				p = mp[me];
+#ifndef MUTANT_GIVEN_USED /* two Ms use the P */
+				has = false
+#endif
+			:: else
+			fi;
+			was = 0;
+			unlock();
+			if
+			:: p != NONE -> hand_off(NONE)
+			:: else -> won = true
+			fi
+		:: else -> was = 0; won = true
+		fi
+#endif
+	};
+	if
+	:: !won -> wake_if_work()
+	:: else -> won = false
+	fi
+}
+
+/* p_hold_last, also on the way to g0: in has, whether the M has a P */
 inline hold()
 {
 #ifdef MUTANT_NO_LIGHT_FENCE /* ORD(preempt): neither sees what the other has stored */
@@ -633,18 +693,26 @@ inline give_away()
 	unlock()
 }
 
-/* All operations begin in the same way: p_hold and to_g0. */
+/* The other operations begin in the same way: p_hold_last and to_g0. */
 inline run_green()
 {
 	do
 	:: !g -> break
-	:: else ->
+	:: atomic { g && left > 0 -> left-- };
+		begin();
+		if
+		:: atomic { has -> use(mp[me]) };
+			drop()
+		:: atomic { !has -> drop() }
+		fi
+	:: g ->
 		hold();
 		if
+#ifdef PINNED
 		:: atomic { has && left > 0 -> left--; use(mp[me]) };
 			drop()
 		:: atomic { !has && left > 0 -> left--; drop() }
-#ifndef PINNED
+#else
 		:: atomic { has && left > 0 -> left--; yield() }
 		:: atomic { !has && left > 0 -> left--; stop_without_p(true) } /* yield */
 		:: atomic { /* park_g0 */
@@ -696,7 +764,8 @@ inline run_green()
 			leave()
 		:: atomic { !has && left > 0 -> left--; drop() };
 			leave()
-#else
+#endif
+#ifdef PINNED
 		:: atomic { /* pin_hand_over */
 				has && left > 0 && ANY_LISTED && !mem_locked[0] ->
 				left--;
@@ -799,7 +868,7 @@ end_asleep:	atomic { wake[me] -> wake[me] = false };
 #define HAS(m, q) (mp[m] == q)
 #endif
 #define ASKABLE(q) (rounds > 0 && !mem_locked[0] && NOW(STATUS(q)) == RUNNING && pm[q] != NONE && \
-	HAS(pm[q], q) && NOW(INSIDE(pm[q])) == 0 && NOW(TAKEN(pm[q])) == P_KEPT && \
+	HAS(pm[q], q) && NOW(INSIDE(pm[q])) == 0 && NOW(TAKEN(pm[q])) != P_TAKEN && \
 	(ANY_LISTED || ANY_LOSTP))
 
 #ifdef MUTANT_NO_HEAVY_FENCE
@@ -818,9 +887,12 @@ inline preempt(q)
 		m = pm[p];
 		rounds--;
 		in_round = ROUND;
-		asked = m
+		asked = m;
+		was = NOW(TAKEN(m));
+		cas(TAKEN(m), was, P_ASKED, RLX, won);
+		was = 0;
+		won = false
 	};
-	store(TAKEN(m), RLX, P_ASKED);
 #ifndef MUTANT_NO_HEAVY_FENCE /* ORD(preempt): neither sees what the other has stored */
 	atomic { meet_all(); tidy(); in_round = 2 };
 #endif
@@ -830,13 +902,12 @@ inline preempt(q)
 	load(INSIDE(m), ORDER_INSIDE_SEEN, was);
 #endif
 	outside = was == 0;
+	mine = true;
 #ifndef MUTANT_STATUS_UNCHECKED /* a taker of blocked Ps takes it too */
-	if
-	:: outside -> load(STATUS(p), ACQ, was); outside = was == RUNNING
-	:: else
-	fi;
+	load(STATUS(p), ACQ, was);
+	mine = was == RUNNING;
 #endif
-	atomic { outside = outside && HAS(m, p) };
+	atomic { mine = mine && HAS(m, p); outside = outside && mine };
 	atomic {
 #ifdef MUTANT_TAKES_PLAINLY /* the M has settled since step 4 */
 		if
@@ -845,8 +916,9 @@ inline preempt(q)
 		fi;
 #else
 		was = P_ASKED;
-		cas(TAKEN(m), was, (outside -> P_TAKEN : P_KEPT), RLX, won);
+		cas(TAKEN(m), was, (outside -> P_TAKEN : (mine -> P_WANTED : P_KEPT)), RLX, won);
 #endif
+		mine = false;
 		was = 0;
 		won = won && outside;
 		outside = false;
@@ -911,7 +983,7 @@ inline retake(q)
 proctype Sysmon()
 {
 	byte me = SYSMON, ts, m = NONE, w = NONE, p = NONE, was, rounds = ROUNDS;
-	bool won, outside;
+	bool won, outside, mine;
 
 	do
 	:: preempt(0)

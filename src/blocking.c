@@ -44,8 +44,8 @@
  *           moving average over WEIGHT sections, which begins with the first one.  A call that a P
  *           does not know yet counts as long if the P has work.  It is a hint.  If it says "long"
  *           for a short section, that costs one hand-off.  If it says "short" for a long one, the
- *           bound of sysmon holds: work of the P waits for at most 10 ms and 20 us, and for 20 us
- *           while sysmon is taking Ps.
+ *           bound of sysmon holds: work of the P waits for at most a time slice and 20 us, and for
+ *           20 us while sysmon is taking Ps.
  *  BLOCK-6  Steps 1 to 3, and step 5, are P sections (preempt.h), so sysmon preempts no M in
  *           blocking code.  A G whose P was preempted before enters blocking code without a P, and
  *           leaves it by step 6: no status of a P has its M's number (BLOCK-2).
@@ -205,7 +205,7 @@ void gmp_block_enter(void)
 	m->block_began = 0;
 	g_set_status(m->curg, G_BLOCKED);
 	trace_block(m);
-	if (likely(p_hold(m)))
+	if (likely(p_hold_last(m)))
 		enter_with_p(m, m->p, &m->p->sections[site]);
 	else
 		gmp__setm_blocked(m); /* BLOCK-6 */
@@ -254,7 +254,7 @@ void gmp_block_leave(void)
 	uint32_t mine = m->blocked_as;
 
 	gmp__setm_unblocked(m);
-	p_hold(m); /* settles a request of sysmon before the P is RUNNING again */
+	p_hold_last(m); /* ends a request of sysmon before the P is RUNNING again */
 	if (unlikely(!cas_acq(&m->p->status, &mine, (uint32_t)P_RUNNING))) { /* ORD(p.blocked) */
 		p_drop(m);
 		leave_slow(m);

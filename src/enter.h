@@ -45,18 +45,31 @@ static inline bool p_is_asked(const struct m *m)
 #endif
 }
 
-/* Settle a request of sysmon: returns true if m keeps its P, false if the P was taken. */
+/* End a request of sysmon, since the G of m leaves its stack or its run ends otherwise: returns
+ * true if m keeps its P, false if the P was taken. */
 bool m_keeps_p(struct m *m);
+/* Steps 3 and 4 of preempt.h for an M in a P section: the same, but the request stays, and an M
+ * that has just begun its outermost section gives its P up. */
+bool m_holds_p(struct m *m);
 
 /*
  * Begin a P section of m, the caller's M: until p_drop the P is not taken.  Returns false if it was
- * taken: the caller then acts as a thread without a P, and calls p_drop too.  Sections nest.  A
- * section must not enclose a wait or a call into the program.
+ * taken, or if m has just given it up: the caller then acts as a thread without a P, and calls
+ * p_drop too.  Sections nest.  A section must not enclose a wait or a call into the program.  The
+ * caller of an outermost section holds no lock that is listed after LR_SCHED.
  */
 static inline bool p_hold(struct m *m)
 {
 	own_inc(&m->inside);
 	fence_light(); /* ORD(preempt): before `taken` is read */
+	return likely(!p_is_asked(m)) || m_holds_p(m);
+}
+
+/* The same for a caller that ends the run of its G by itself: it does not give the P up. */
+static inline bool p_hold_last(struct m *m)
+{
+	own_inc(&m->inside);
+	fence_light(); /* ORD(preempt) */
 	return likely(!p_is_asked(m)) || m_keeps_p(m);
 }
 

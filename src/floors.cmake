@@ -124,6 +124,7 @@ set(GMP_FLOOR3
 	idle.c
 	handoff.c
 	pin.c
+	mode/spare.c
 	pick.c
 	mode/thread.c
 	mode/chaos_step.c

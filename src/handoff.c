@@ -2,6 +2,7 @@
 /* Hand-off of Ps; see handoff.h. */
 #include "handoff.h"
 
+#include "base/os.h"
 #include "base/throw.h"
 #include "idle.h"
 #include "mode/latency.h"
@@ -10,6 +11,7 @@
 #include "proc.h"
 #include "ready.h"
 #include "runq.h"
+#include "mode/spare.h"
 #include "timerheap.h"
 
 bool p_has_work(struct p *pp)
@@ -60,8 +62,10 @@ void sched_hand_off(struct p *pp, bool blocked)
 		lock(&sched.lock, LR_SCHED);
 		sched.nstarting--;
 		rests = !started;
-		if (rests) /* no memory or no OS thread */
+		if (rests) { /* no memory or no OS thread */
 			p_idle_locked(pp);
+			add_rlx(&sched.refused, !blocked);
+		}
 		unlock(&sched.lock, LR_SCHED);
 	}
 	if (rests) {
@@ -73,49 +77,113 @@ void sched_hand_off(struct p *pp, bool blocked)
 	}
 }
 
-/* Steps 1 to 5 of sysmon, under sched.lock. */
-static bool p_ask_locked(struct p *pp, uint64_t steps)
+/* --- preemption: preempt.h --- */
+
+/* Can another M run the P that is taken next?  SPARE-1 of spare.h. */
+static bool m_is_there_locked(void)
 {
-	struct m *m = ld_rlx(&pp->m);
-	uint8_t asked = P_ASKED;
+	if (sched.nmidle || sched.lostp)
+		return true;
+	bool full = sched.nm - sched.nresting >= sched.nmlimit;
 
-	if (ld_rlx(&sched.state) != RUN_ON || !m) /* at the end of a run m may be freed */
-		return false;
-	if (ld_rlx(&m->inside) || ld_rlx(&m->taken) != P_KEPT || p_steps(pp) != steps ||
-	    (sched.nmidle == 0 && !sched.lostp && sched.nm - sched.nresting >= sched.nmlimit))
-		return false;
-	st_rlx(&m->taken_run, p_steps(pp));
-	m->taken_at = os_now();
-	st_rlx(&m->stay.tid, ld_rlx(&pp->stay.tid)); /* the caller is sysmon, which writes both */
-	st_rlx(&m->stay.since, ld_rlx(&pp->stay.since));
-	st_rlx(&m->stay.cpu, ld_rlx(&pp->stay.cpu));
-	st_rlx(&m->taken, (uint8_t)P_ASKED);
-	os_membarrier();                                   /* ORD(preempt) */
-	bool outside = ld_acq(&m->inside) == 0 &&          /* ORD(preempt) */
-		       ld_acq(&pp->status) == P_RUNNING && /* ORD(p.blocked) */
-		       ld_rlx(&m->p) == pp && ld_rlx(&sched.state) == RUN_ON;
+	if (full)
+		add_rlx(&sched.refused, 1);
+	return !full && spare_may_start();
+}
 
-	if (!cas_acq(&m->taken, &asked, (uint8_t)(outside ? P_TAKEN : P_KEPT)) || /* ORD(preempt) */
-	    !outside)
-		return false;
+/* The P of m is the caller's from here on, which hands it off after unlocking. */
+static void p_taken_locked(struct m *m, struct p *pp)
+{
 	const struct g *gp = ld_rlx(&m->curg); /* may have ended since, and be another G */
 
 	emit(EVENT_PREEMPT, 0, (uint64_t)pp->id, gp ? ld_rlx(&gp->id) : 0, 0);
+	m->taken_at = os_now();
 	st_rlx(&sched.npreempted, sched.npreempted + 1);
 	st_rlx(&sched.nblocked, sched.nblocked + 1);
-	return true;
+	add_rlx(&sched.preemptions, 1);
+}
+
+/* Steps 1 to 5 of sysmon, under sched.lock.  Returns P_TAKEN; P_WANTED: the M gives pp up itself;
+ * P_KEPT: nothing has come of it. */
+static uint8_t p_ask_locked(struct p *pp, uint64_t steps)
+{
+	struct m *m = ld_rlx(&pp->m);
+	uint8_t was, asked = P_ASKED;
+
+	if (ld_rlx(&sched.state) != RUN_ON || !m) /* at the end of a run m may be freed */
+		return P_KEPT;
+	was = ld_rlx(&m->taken);
+	if (was == P_TAKEN || p_steps(pp) != steps || !m_is_there_locked())
+		return P_KEPT;
+	st_rlx(&m->taken_run, steps);
+	st_rlx(&m->stay.tid, ld_rlx(&pp->stay.tid)); /* the caller is sysmon, which writes both */
+	st_rlx(&m->stay.since, ld_rlx(&pp->stay.since));
+	st_rlx(&m->stay.cpu, ld_rlx(&pp->stay.cpu));
+	if (!cas_rlx(&m->taken, &was, (uint8_t)P_ASKED)) /* it was WANTED, and m has ended that */
+		return P_KEPT;
+	os_membarrier();                                /* ORD(preempt) */
+	bool outside = ld_acq(&m->inside) == 0;         /* ORD(preempt): before the status */
+	bool mine = ld_acq(&pp->status) == P_RUNNING && /* ORD(p.blocked) */
+		    ld_rlx(&m->p) == pp && p_steps(pp) == steps && ld_rlx(&sched.state) == RUN_ON;
+	uint8_t now = !mine ? P_KEPT : outside ? P_TAKEN : P_WANTED;
+
+	if (now == P_TAKEN) /* before m can see it, and ask for the short one again */
+		os_thread_slice(m->tid, sched.slice);
+	bool won = cas_acq(&m->taken, &asked, now); /* ORD(preempt) */
+
+	if (now == P_TAKEN && won)
+		p_taken_locked(m, pp);
+	else if (now == P_TAKEN)
+		os_thread_slice(m->tid, OS_SLICE_SHORT);
+	return won ? now : ld_rlx(&m->taken) == P_WANTED ? P_WANTED : P_KEPT;
 }
 
 bool sched_preempt(struct p *pp, uint64_t steps)
 {
 	lock(&sched.lock, LR_SCHED);
-	bool taken = p_ask_locked(pp, steps);
+	uint8_t got = p_ask_locked(pp, steps);
+	bool make = sched.nmidle == 0 && (got == P_WANTED || !spare_may_start());
 	unlock(&sched.lock, LR_SCHED);
-	if (!taken)
+	if (got == P_TAKEN)
+		sched_hand_off(pp, false);
+	if (make && spare_ask())
+		add_rlx(&sched.refused, 1);
+	return got == P_TAKEN;
+}
+
+/* Step 4 of the M.  A try: sysmon holds the lock for a membarrier.  The caller may hold the lock of
+ * a channel, so the M makes no OS thread here: that is left to spare.h. */
+bool sched_give_p_up(struct m *m)
+{
+	struct p *pp = m->p;
+	bool given = false;
+
+	if (!ld_rlx(&sched.nmidle) || !try_lock_against(&sched.lock, LR_SCHED))
 		return false;
-	add_rlx(&sched.preemptions, 1);
-	sched_hand_off(pp, false);
-	return true;
+	uint8_t was = P_WANTED;
+
+	if (p_steps(pp) != m->taken_run || ld_rlx(&sched.state) != RUN_ON) {
+		cas_rlx(&m->taken, &was, (uint8_t)P_KEPT); /* asked in an earlier run */
+	} else if (sched.nmidle) {
+		/* no other thread writes WANTED while this one holds the lock */
+		st_rlx(&m->taken, (uint8_t)P_TAKEN);
+		p_taken_locked(m, pp);
+		given = true;
+	}
+	unlock(&sched.lock, LR_SCHED);
+	if (given) {
+		sched_hand_off(pp, false);
+		os_thread_slice(0, sched.slice); /* after the last lock */
+	}
+	return given;
+}
+
+/* m, which may run without a P, is about to take a lock of the scheduler: it competes as an M with
+ * a P does from here on.  With the long slice the kernel might stop it inside the lock. */
+static void slice_again(struct m *m)
+{
+	if (ld_rlx(&m->taken) == P_TAKEN)
+		os_thread_slice(0, OS_SLICE_SHORT);
 }
 
 bool sched_p_is_free(void)
@@ -128,6 +196,7 @@ bool sched_regain_p(struct m *m, bool *took_handed)
 	struct p *pp = m->p;
 
 	*took_handed = false;
+	slice_again(m);
 	lock(&sched.lock, LR_SCHED);
 	st_rlx(&m->p, (struct p *)NULL);
 	if (ld_rlx(&sched.state) != RUN_ON) {
@@ -161,6 +230,7 @@ bool sched_stop_without_p(struct m *m, struct g *gp)
 	st_rlx(&m->curg, (struct g *)NULL);
 	if (gp)
 		trace_lose_p(m, gp);
+	slice_again(m);
 	lock(&sched.lock, LR_SCHED);
 	bool stopping = ld_rlx(&sched.state) != RUN_ON;
 

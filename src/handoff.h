@@ -45,10 +45,13 @@ void sched_hand_off(struct p *pp, bool blocked);
 /*
  * Take pp from its M, which runs a G outside of a P section, and hand it off; the G continues
  * without a P (the protocol: preempt.h).  steps: p_steps of the run that the caller has judged.
- * Returns false if the M is in a P section, if pp has another M or has ended that run, or if no M
- * is stopped and max_threads exist.
+ * Returns false if the M is in a P section: the M then gives pp up when it begins the next one.
+ * Also returns false if pp has another M or has ended that run, or if no M can run pp.
  */
 bool sched_preempt(struct p *pp, uint64_t steps);
+/* On m, in its outermost P section: give its P up if sysmon has asked for it in this run, and if an
+ * M is stopped that can run it (preempt.h).  Returns true if m has no P any more. */
+bool sched_give_p_up(struct m *m);
 /* Has pp work that another M could run now: a queued G, or a due timer?  Unlocked reads. */
 bool p_has_work(struct p *pp);
 /* Would sched_regain_p find a P now?  Unlocked reads. */

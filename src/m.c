@@ -77,6 +77,7 @@ static void m_dead_locked(struct m *m)
 	if (m->dead)
 		return;
 	m->dead = true;
+	sched.ndead++;
 	st_rlx(&sched.nm, sched.nm - 1);
 	if (m->bound)
 		sched.nbound--;
@@ -96,6 +97,8 @@ static void m_unlink_locked(struct m *m)
 	for (struct m **at = &sched.allm; *at; at = &(*at)->alllink) {
 		if (*at == m) {
 			*at = m->alllink;
+			if (m->dead)
+				sched.ndead--;
 			return;
 		}
 	}
@@ -117,16 +120,18 @@ void m_abandon_locked(struct m *m)
 		st_rlx(&m->p->m, (struct m *)NULL);
 	}
 	m_end_taken_locked(m);
-	m_unlink_locked(m);
 	m_dead_locked(m);
+	m_unlink_locked(m);
 }
 
 bool m_join_one(bool dead)
 {
-	struct m *m;
+	struct m *m = NULL;
 
 	lock(&sched.lock, LR_SCHED);
-	for (m = sched.allm; m && !(m->joinable && (m->dead || !dead)); m = m->alllink)
+	if (!dead || sched.ndead) /* sysmon asks at each poll: no search through all Ms */
+		m = sched.allm;
+	for (; m && !(m->joinable && (m->dead || !dead)); m = m->alllink)
 		;
 	if (m)
 		m_unlink_locked(m); /* no other caller joins it */
@@ -158,9 +163,23 @@ int m_start(struct m *m)
 
 noinline bool m_keeps_p(struct m *m)
 {
+	uint8_t was = ld_rlx(&m->taken);
+
+	while (was == P_ASKED || was == P_WANTED)
+		if (cas_acq(&m->taken, &was, (uint8_t)P_KEPT)) /* ORD(preempt) */
+			return true;
+	return was == P_KEPT;
+}
+
+noinline bool m_holds_p(struct m *m)
+{
 	uint8_t was = P_ASKED;
 
-	return cas_acq(&m->taken, &was, (uint8_t)P_KEPT) || was == P_KEPT; /* ORD(preempt) */
+	if (cas_acq(&m->taken, &was, (uint8_t)P_WANTED)) /* ORD(preempt) */
+		was = P_WANTED;
+	if (was == P_WANTED && m->inside == 1)
+		return !sched.give_p_up(m);
+	return was != P_TAKEN;
 }
 
 void m_end_taken_locked(struct m *m)

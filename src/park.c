@@ -17,9 +17,8 @@
 #include "timerheap.h"
 #include "waiter.h"
 
-/* PREEMPT-6.  LITTLE_NS: a time slice with checkpoints (YIELD_NS of sysmon.c).  DESCHEDULED_NS: the
- * kernel's time slices are 4 ms or less, and a few threads wait for each CPU. */
-enum { LITTLE_NS = 2000000, DESCHEDULED_NS = 20000000 };
+/* PREEMPT-6: time slices.  The kernel's are 4 ms or less, and a few threads wait for each CPU. */
+enum { DESCHEDULED_SLICES = 2 };
 
 /* Leave the G's stack for g0, in a P section that ends when the M jumps to a G.  A sanitizer must
  * be informed before and after; without one this is a jump, and so is every caller's `return
@@ -244,16 +243,17 @@ static bool is_descheduled(struct m *m, bool taken)
 	int tid = ld_acq(&s->tid); /* ORD(stay) */
 	int64_t cpu = os_cpu_time() - ld_rlx(&s->cpu), real = os_now() - ld_rlx(&s->since);
 
-	return tid == m->tid && cpu < LITTLE_NS && cpu < real / 2 && real < DESCHEDULED_NS;
+	return tid == m->tid && cpu < slice_short() && cpu < real / 2 &&
+	       real < DESCHEDULED_SLICES * sched.slice;
 }
 
 noinline void park_checkpoint(void)
 {
 	struct m *m = getm();
-	bool taken = !p_hold(m);
+	bool taken = !p_hold_last(m);
 	uint32_t asked = ld_rlx(&m->p->attention) & ~(uint32_t)ATTENTION_AT_SWITCH;
-	bool stays = !(asked & ~(uint32_t)ATTENTION_YIELD) && sched.slice != NEVER &&
-		     is_descheduled(m, taken);
+	bool stays =
+		!(asked & ~(uint32_t)ATTENTION_YIELD) && sched.preempts && is_descheduled(m, taken);
 
 	if (stays && !taken)
 		and_rlx(&m->p->attention, ~(uint32_t)ATTENTION_YIELD); /* sysmon asks again */

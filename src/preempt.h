@@ -10,25 +10,33 @@
  * with EINTR.
  *
  *   the M, on its G's stack or on g0                sysmon, under sched.lock
- *    1 inside + 1                                    1 pp has an M m, inside is 0, taken is KEPT,
- *    2 light fence             ORD(preempt)            and an M can run pp
- *    3 if taken is ASKED: ASKED -> KEPT by           2 taken = ASKED
- *      compare-and-swap.  If taken is KEPT           3 heavy fence (membarrier)     ORD(preempt)
- *      then, by either side, the M keeps its P;      4 if inside is not 0, or pp is not RUNNING or
- *      if it is TAKEN, the M has no P                  no longer the M's: ASKED -> KEPT, return
- *    4 use the P, or act without one                 5 ASKED -> TAKEN by compare-and-swap; if that
- *    5 inside - 1, release     ORD(preempt)            fails, return.  nblocked + 1
- *                                                    6 unlock, hand pp off (handoff.h)
+ *    1 inside + 1                                    1 pp has an M m, taken is KEPT or WANTED, and
+ *    2 light fence             ORD(preempt)            an M can run pp
+ *    3 if taken is ASKED: ASKED -> WANTED by         2 taken = ASKED, by compare-and-swap
+ *      compare-and-swap.  If taken is KEPT or        3 heavy fence (membarrier)     ORD(preempt)
+ *      WANTED then, by either side, the M keeps      4 read inside, then the status.  If pp is not
+ *      its P; if it is TAKEN, the M has no P           RUNNING, or no longer the M's, or has begun
+ *    4 if taken is WANTED, inside is 1, an M is        another run: ASKED -> KEPT, return.  If
+ *      stopped, and a try for sched.lock               inside is not 0: ASKED -> WANTED, return
+ *      succeeds: if it is the run that sysmon        5 ASKED -> TAKEN by compare-and-swap; if that
+ *      asked in, taken = TAKEN, nblocked + 1;          fails, return.  nblocked + 1
+ *      unlock, hand pp off                           6 unlock, hand pp off (handoff.h)
+ *    5 use the P, or act without one                 6 unlock, hand pp off (handoff.h)
+ *    6 inside - 1, release     ORD(preempt)
  *
- * Store-buffering (Dekker): the M writes `inside` and reads `taken` (P_KEPT, P_ASKED, P_TAKEN of
- * types.h); sysmon writes `taken` and reads `inside`.  At least one sees the other's write.  If the
- * M sees ASKED and sysmon sees inside == 0, the compare-and-swap decides.
+ * Store-buffering (Dekker): the M writes `inside` and reads `taken` (P_KEPT, P_ASKED, P_TAKEN,
+ * P_WANTED of types.h); sysmon writes `taken` and reads `inside`.  At least one sees the other's
+ * write.  If the M sees ASKED and sysmon sees inside == 0, the compare-and-swap decides.
+ * sysmon reads `inside` before the status: an M that enters blocking code changes the status inside
+ * of a section, so if that section is over, sysmon sees what it has left.
  *
- * Steps 1 to 5 of the M are a P section: p_hold and p_drop of enter.h.  All of g0 is one section,
- * from to_g0 (park.c) until the M jumps to a G (leave_section of sched.c).  Code of the runtime
- * outside of sections uses no P, and may lose it: it runs on as on an external thread that the
- * kernel has descheduled.  sysmon could not recognize a section by the M's program counter:
- * sections call malloc, and inline functions of the public headers are in the program.
+ * Steps 1 to 6 of the M are a P section: p_hold and p_drop of enter.h.  All of g0 is one section,
+ * from to_g0 (park.c) until the M jumps to a G (leave_section of sched.c).  An M whose G leaves the
+ * stack, enters blocking code or ends has no step 4: in step 3 it ends the request (-> KEPT), since
+ * its run is over.  Code of the runtime outside of sections uses no P, and may lose it: it runs on
+ * as on an external thread that the kernel has descheduled.  sysmon could not recognize a section
+ * by the M's program counter: sections call malloc, and inline functions of the public headers are
+ * in the program.
  *
  * What a G without a P does
  *   wake a G, spawn, send   as an external thread: the global queue
@@ -49,47 +57,65 @@
  *   earlier poll has asked the G to yield, so that it could reach a checkpoint.  A time slice is
  *   measured from the poll at which sysmon first sees the G, up to 10 ms late.
  *   If no P has switched since the last poll, and events wait (Gs that they made runnable, or due
- *   timers), one P is taken after 2 ms instead of 10: no other P can serve them.  With two Gs
- *   that compute for 20 ms on two Ps, the 99th percentile of other requests is then 6.6 ms
- *   instead of 8.3 (mixed/kv/50 of bench/net, medians of 17 runs).
+ *   timers), the P with the earliest due timer, or any P if only Gs wait, is taken after a fifth of
+ *   the time slice: no other P can serve them.  With two Gs that compute for 20 ms on two Ps, the
+ *   99th percentile of other requests is then 6.6 ms instead of 8.3 (mixed/kv/50 of bench/net,
+ *   medians of 17 runs).
  *   Once it has taken the P of a thread that sleeps in the kernel, sysmon hunts for a while: it
  *   polls every 20 us, and takes each wanted P that has not switched since the last poll and whose
  *   thread sleeps.
  *
  * Invariants
- *   PREEMPT-1  A P is used by its M inside of sections only, and taken outside of them only.
+ *   PREEMPT-1  A P is used by its M inside of sections only, and taken outside of them only, or by
+ *              the M itself before it uses it.
  *   PREEMPT-2  A section encloses no wait and no call into the program.  A G that holds a lock of
  *              the runtime never waits for a P: commit unlocks before the M stops.
  *   PREEMPT-3  A preempted G counts in sched.nblocked and sched.npreempted until its M stops or has
  *              a P: BLOCK-3 of blocking.c, so a program with a preempted G is not reported as
  *              deadlocked.
- *   PREEMPT-4  Parallelism is bounded: while COMPUTING times procs preempted Gs compute, another G
- *              that computes keeps its P, until there is room.  If there is none for PATIENCE_NS,
- *              one more P is taken; for twice as long, a second one, and so on: the number of
- *              computing Gs grows by the logarithm of the time, and Gs that never end delay others
- *              for a bounded time.  Of the wanted Ps, the P with the earliest timer is taken: an M
- *              fires the due timers of other Ps only after the global queue is empty.  Gs that are
- *              preempted in a sleep are bounded by max_threads; all may compute when they wake.
- *   PREEMPT-5  Preemption is off without membarrier, in virtual time (a replay depends on no
- *              clock), in thread mode, and with GMP_COOPERATIVE.
+ *   PREEMPT-4  Any number of Gs may be preempted, and the kernel rotates their OS threads: with n
+ *              of them, n + 1 threads and at most one for each further P are in state R.  sysmon
+ *              and each M ask the kernel for a slice of OS_SLICE_SHORT, so that they run soon after
+ *              a wakeup; for a preempted thread sysmon asks for one of a time slice, and the M asks
+ *              for the short one again before it takes a lock of the scheduler.  If no OS thread
+ *              can be had for the P (max_threads, EAGAIN), the G keeps it: sched.refused counts
+ *              that, and preempt_report writes one line.  Threads for many Ps are made by spare.h.
+ *   PREEMPT-5  Preemption is off (sched.preempts) without membarrier, in virtual time (a replay
+ *              depends on no clock), in thread mode, and with GMP_COOPERATIVE.
  *   PREEMPT-6  A checkpoint that is asked to yield does not if the kernel seems to have descheduled
- *              the M for most of the run: since sysmon last saw the P switch, less than 20 ms have
- *              passed, and the M has used less than 2 ms of CPU time and less than half of the
- *              time.  sysmon reads the CPU time at the first poll that is 0.5 ms after that; what
- *              the M used before counts as the real time, 1 ms at most.  This does not apply if no
- *              such reading of this M exists, if the P has another reason to switch, with
- *              preemption off (PREEMPT-5), or at the end of blocking code (BLOCK-4).
+ *              the M for most of the run: since sysmon last saw the P switch, less than two time
+ *              slices have passed, and the M has used less than a fifth of one of CPU time and less
+ *              than half of the time.  sysmon reads the CPU time at the first poll that is 0.5 ms
+ *              after that; what the M used before counts as the real time, 1 ms at most.  This does
+ *              not apply if no such reading of this M exists, if the P has another reason to
+ *              switch, with preemption off (PREEMPT-5), or at the end of blocking code (BLOCK-4).
  *              A G that sleeps in the kernel between its checkpoints looks the same: it yields at
- *              the first checkpoint for which sysmon asks after these 20 ms.
+ *              the first checkpoint for which sysmon asks after these two slices.
  *              Without this, a G of an event waits behind all Gs that compute if other processes
  *              use the CPUs: with two such processes, one of 100 reads beside 200 Gs took 97 ms in
  *              half of all runs of loaded/fd.  The P may be taken nevertheless: others can use it
  *              meanwhile.  The decision is park_checkpoint of park.c.
+ *   PREEMPT-7  A request stays while its run lasts, up to the next checkpoint: sysmon leaves WANTED
+ *              if it finds the M in a section, and the M gives the P up when it begins the next
+ *              one. Without this, a loop of gmp_select with a ready case kept its P for up to 5.6 s
+ *              beside a sleeper, since sysmon found the M inside of a section at nearly every poll.
  *
  * Verified by model/preempt.pml.
  *
+ * Measured: the kernel's slices.  A sleep of 1 ms beside n Gs that compute, two Ps and CPUs, Linux
+ * 6.18, p99 and longest of 3 s, ms: with the kernel's default for all threads 5 and 20 (n = 16), 40
+ * and 140 (n = 64); with a slice of 10 ms for preempted threads 7.6 and 26, 12.8 and 41; with 0.1
+ * ms for the others too 4 and 15, 5 and 16.  With 100 ms instead of 10 for preempted threads the
+ * longest sleep was up to 105 ms: a thread that has used 100 ms at once waits for 100 ms of each of
+ * the others.  Before Linux 6.12 the kernel ignores the request, and the first figures hold.
+ *
  * Rejected
  *   A signal that switches the G away (Go): see above.
+ *   A signal in whose handler a preempted thread stops, to bound the threads in state R: it may
+ *   hold a lock of malloc or stdio that the Ps need, and usleep, poll and raw system calls return
+ *   EINTR. A bound on preempted Gs that compute (3 for each P, more after 1, 2, 4 ... s): the
+ *   sleeper above waited for 2 s beside 16, and a spin barrier of 12 pthreads on two Ps for 15 s.
+ *   A longer time slice in PREEMPT-4 than the program's: see Measured.
  *   More Ps while some have a G that sleeps: a P whose G computes stays unusable.
  */
 #ifndef GMP_PREEMPT_H
@@ -99,14 +125,13 @@
 
 /* Before the first poll of a run. */
 void preempt_begin(void);
-/* P number i is RUNNING and has not switched for `ran` ns.  Take it if it is wanted, and if
- * PREEMPT-4 leaves room.  asked: an earlier poll has asked its G to yield; otherwise the P is taken
- * in a hunt only, and only if its thread sleeps.  urgent: no P has switched, and events wait.
+/* P number i is RUNNING and has not switched for `ran` ns.  Take it if it is wanted.  asked: an
+ * earlier poll has asked its G to yield; otherwise the P is taken in a hunt only, and only if its
+ * thread sleeps.  urgent: no P has switched, and this one would serve the events that wait.
  * Returns true if the P was taken. */
 bool preempt_poll(int i, int64_t ran, bool asked, bool urgent, int64_t now);
-/* After preempt_poll of all Ps: if there was no room for some, and the patience is over, take a P
- * (PREEMPT-4). */
-void preempt_without_room(int64_t now);
+/* Write one line to stderr at the first refusal of a run (PREEMPT-4). */
+void preempt_report(void);
 /* GMP_DEBUG=chaos: take a random P if its M is outside of a section. */
 void preempt_chaos(void);
 /* The OS thread of a random preempted G; 0: there is none. */

@@ -56,6 +56,7 @@
 #include "mode/tracing.h"
 #include "mode/vtime.h"
 #include "netpoll.h"
+#include "handoff.h"
 #include "park.h"
 #include "parkinglot.h"
 #include "pin.h"
@@ -146,12 +147,10 @@ static void write_error(const char *why)
 }
 
 /* PREEMPT-5 of preempt.h. */
-static int64_t preempt_slice(void)
+static bool preempts(void)
 {
-	if (!sched.asymmetric || sched.threads || ld_rlx(&sched.virtual_now) ||
-	    sched.options.c.flags & GMP_COOPERATIVE)
-		return NEVER;
-	return sched.options.c.preempt_ns;
+	return sched.asymmetric && !sched.threads && !ld_rlx(&sched.virtual_now) &&
+	       !(sched.options.c.flags & GMP_COOPERATIVE);
 }
 
 /* GMP_OWN_TLS for all green threads. */
@@ -225,10 +224,12 @@ static int run_set_up(const gmp_config *cfg, bool library)
 	sched.asymmetric = os_membarrier_init();
 	if (sched.asymmetric)
 		lot_reset();
-	sched.slice = preempt_slice();
+	sched.preempts = preempts();
+	sched.slice = sched.options.c.preempt_ns;
 	sched.start_now = sched.coarse_now = os_now();
 	sched.start_ticks = cpu_ticks();
 	sched.joinable_exit = green_exited;
+	sched.give_p_up = sched_give_p_up;
 	sched.thread_killed = leftovers_killed;
 	sched.locals_end = fls_end;
 	sched.timer_run_end = timer_run_ended;
@@ -338,7 +339,7 @@ static void join_ms(void)
 		if (starting)
 			os_yield();
 	} while (starting);
-	if (sched.slice != NEVER)
+	if (sched.preempts)
 		abandon_rest();
 	while (m_join_one(false))
 		;
@@ -429,12 +430,14 @@ static int run_main(gmp_fn fn, void *arg, const gmp_config *cfg, uintptr_t calle
 
 	g_set_status(gp, G_RUNNABLE);
 	m->first = gp; /* runs on this thread, so fn can lock itself to it */
-	if (sched.slice != NEVER)
+	if (sched.preempts)
 		pin_lend(m);
 	st_seq(&sched.state, RUN_ON); /* ORD(run) */
 	mstart(m);
 	gmp__cancel_renew();
 	os_timer_slack(slack);
+	if (sched.preempts)
+		os_thread_slice(0, 0);
 	signal_thread_end(m);
 	m_free(m);
 	tear_down();

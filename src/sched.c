@@ -39,6 +39,7 @@
 #include "ready.h"
 #include "runq.h"
 #include "source.h"
+#include "mode/spare.h"
 #include "timerheap.h"
 #include "waiter.h"
 
@@ -52,7 +53,7 @@ leaves_by_jump static int leave_g0(struct m *m)
 	return gmp__gogo(&m->base, 0, m->g0);
 }
 
-/* The M jumps to a G: the P may be taken from here on (preempt.h, step 5 of the M). */
+/* The M jumps to a G: the P may be taken from here on (preempt.h, step 6 of the M). */
 static inline void leave_section(struct m *m)
 {
 	st_rel(&m->inside, 0); /* ORD(preempt) */
@@ -264,7 +265,7 @@ static noinline struct m *exit_regain_p(struct m *m, struct g *gp)
 		gmp__mcall(&gp->ctx, ld_rlx(&sched.leave.exit_without_p), m, m->g0);
 		san_arrive(&gp->san);
 		m = getm();
-	} while (!p_hold(m));
+	} while (!p_hold_last(m));
 	return m;
 }
 
@@ -275,7 +276,7 @@ noinline void sched_exit(void)
 	run_exit_hooks(gp);
 	struct m *m = getm(); /* the hooks may have waited */
 
-	if (unlikely(!p_hold(m))) /* otherwise the section continues on g0: preempt.h */
+	if (unlikely(!p_hold_last(m))) /* otherwise the section continues on g0: preempt.h */
 		m = exit_regain_p(m, gp);
 	san_leave(NULL, &m->san);
 	gmp__mcall(&gp->ctx, ld_rlx(&sched.leave.exit), m, m->g0);
@@ -525,6 +526,7 @@ static bool m_first_p(struct m *m)
 	lock(&sched.lock, LR_SCHED);
 	bool asleep = !m->nextp && ld_rlx(&sched.state) == RUN_ON;
 
+	spare_listed_locked(m);
 	if (asleep)
 		midle_put(m);
 	unlock(&sched.lock, LR_SCHED);
@@ -554,6 +556,8 @@ leaves_by_jump noinline void mstart(struct m *m)
 
 	m->g0 = (void *)((sp - 1024) & ~(uintptr_t)15);
 	st_rlx(&m->tid, os_thread_id());
+	if (sched.preempts)
+		os_thread_slice(0, OS_SLICE_SHORT);
 	m->tp = arch_tp();
 	trace_ends_at((uintptr_t)g_main);
 	m->cxx = cxx_of_thread();

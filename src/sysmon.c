@@ -10,21 +10,22 @@
  * Tasks of a poll
  *   - A P with queued work has not switched since the last poll (a green thread computes): wake
  *     an M to steal it, also for a runnext and for expired timers (idle.h).  If no P is idle,
- *     or on one CPU, after 10 ms move the queue of the P to the global queue.
+ *     or on one CPU, after a time slice move the queue of the P to the global queue.
  *   - The M of a P is in blocking code (blocking.c): take the P and hand it to another M, if it is
- *     wanted, or after 10 ms.  After a success, poll every 20 us for a while.  If a section is seen
- *     for the first time, poll once more after 20 us: otherwise consecutive sections of a
+ *     wanted, or after a time slice.  After a success, poll every 20 us for a while.  If a section
+ *     is seen for the first time, poll once more after 20 us: otherwise consecutive sections of a
  *     millisecond would never be seen twice.
  *   - A P switches rarely, since its Gs run long, while others are in the global queue or wait for
  *     fds: make it check these (PICK-3 of pick.h), and poll every millisecond.
  *   - A green thread has run for a time slice, or sleeps in the kernel, and its P is wanted: take
  *     the P (preempt.h).
  *   - No P has switched since the last poll, so nothing has polled either: poll the poller, and if
- *     events wait, ask the green threads to yield, and take a P after 2 ms (preempt.h).
- *   - A green thread has run for 10 ms, short blocking code included, or for 2 ms while others wait
- *     for its P: ask it to yield at its next checkpoint.  Poll every millisecond for a while: a G
- *     with checkpoints then runs as long as Gs that wake each other (PICK-1 of pick.h), and is
- *     asked some polls before its time slice ends.
+ *     events wait, ask the green threads to yield, and take a P after a fifth of a time slice
+ *     (preempt.h).
+ *   - A green thread has run for a time slice, short blocking code included, or for a fifth of one
+ *     while others wait for its P: ask it to yield at its next checkpoint.  Poll every millisecond
+ *     for a while: a G with checkpoints then runs as long as Gs that wake each other (PICK-1 of
+ *     pick.h), and is asked some polls before its time slice ends.
  *   - No M has polled the poller for 10 ms: poll it.
  *   - Waits for file descriptors: every 0.7 s, end the waits whose fd was closed by a plain
  *     close(), in at most CHECK_CHUNK checks a poll (netpoll/check.c).  While all Ps are idle, only
@@ -72,6 +73,7 @@
 #include "runq.h"
 #include "sched.h"
 #include "source.h"
+#include "mode/spare.h"
 #include "stall.h"
 #include "timerheap.h"
 #include "waiter.h"
@@ -83,8 +85,6 @@ enum {
 	SLEEP_AFTER_NS = 1000 * MS, /* without a switch, until sysmon may sleep */
 	PARKED_NS = 1000 * MS,      /* a G is trimmed after so long a wait */
 	PASS_NS = 1000 * MS,        /* between two passes over all Gs */
-	SLICE_NS = 10 * MS,         /* time slice of a G, and limit for a P in blocking code */
-	YIELD_NS = 2 * MS,          /* the same with checkpoints, while others wait: SLICE_TICKS */
 	KEPT_NS = 20 * MS,   /* polls come every MIXED_NS, after others have waited for a P */
 	SHORT_NS = 20000,    /* between two polls while sections of blocking code keep Ps */
 	SHORT_POLLS = 50,    /* polls that take no P until the interval grows */
@@ -94,6 +94,8 @@ enum {
 	CHECK_NS = 700 * MS, /* between two passes over waits; with CHECK_YOUNG_NS below 1 s */
 	CHECK_CHUNK = 2048,  /* waits a poll: 0.6 ms */
 	DUTY = 20,           /* SYSMON-2 */
+	NO_P = -1,           /* mon.urgent */
+	ANY_P = -2,
 	MONITOR_STACK = 256 * 1024, /* signal handlers of the program run here */
 };
 
@@ -115,7 +117,7 @@ static struct {
 	bool again;       /* this poll is the additional one for a fresh section */
 	bool some_long;   /* a section that is expected to be long was seen */
 	bool slow_turns;  /* a P switches rarely while others wait: PICK-3 */
-	bool urgent;      /* no P switches while events wait; cleared when a P is taken */
+	int urgent;       /* number of the P to take, since no P switches while events wait */
 	int64_t kept_at;  /* when others were last found to wait for a P that does not switch */
 	int64_t turns_at; /* when check_turns ran last */
 	uint64_t moved;   /* sum of switches at the last poll */
@@ -182,20 +184,22 @@ static void p_stays(int i, uint32_t status, bool p_work, int64_t now)
 	if (wanted)
 		mon.kept_at = now;
 	note_stay(i, since, now);
-	int64_t limit = mon.urgent ? MIXED_NS : wanted ? YIELD_NS : SLICE_NS;
+	int64_t limit = mon.urgent != NO_P ? (int64_t)MIXED_NS
+			: wanted           ? slice_short()
+					   : sched.slice;
 
 	if (now - since >= min_of(limit, sched.slice))
 		ask_yield(i);
-	if (now - since >= SLICE_NS && status == P_RUNNING)
+	if (now - since >= sched.slice && status == P_RUNNING)
 		measured = longrun_poll(i, ld_rlx(&pp->tid), since, now);
 	/* No idle P steals from this one; on one CPU none steals a runnext (steal_work).  Not
 	 * before the G was asked to yield: then the queue is a reason to take the P. */
-	if (now - since >= SLICE_NS && asked && (ld_rlx(&sched.npidle) == 0 || sched.cpus == 1))
+	if (now - since >= sched.slice && asked && (ld_rlx(&sched.npidle) == 0 || sched.cpus == 1))
 		runq_spill(pp);
 	if (status == P_RUNNING && !measured &&
-	    preempt_poll(i, now - since, asked,
-			 mon.urgent && !(ld_rlx(&pp->attention) & ATTENTION_RETIRE), now))
-		mon.urgent = false; /* this P serves the events */
+	    preempt_poll(i, now - since, asked, i == mon.urgent || mon.urgent == ANY_P, now) &&
+	    mon.urgent == ANY_P)
+		mon.urgent = NO_P; /* this P serves the events */
 }
 
 /* Has no P switched since the last poll?  A P in blocking code counts as a P that has: it is taken
@@ -215,32 +219,38 @@ static bool all_stay(int n)
 	return true;
 }
 
-/* Timers are due, or Gs of events are queued.  fds: some Gs wait for fds, or did before the poll.
- * In a program without such Gs the queues hold Gs that compute. */
-static bool events_wait(int n, int64_t due, bool fds)
+/* The P with the earliest due timer, since its next M runs it first; otherwise any P if Gs of
+ * events are queued.  fds: some Gs wait for fds, or did before the poll.  In a program without such
+ * Gs the queues hold Gs that compute. */
+static int p_for_events(int n, int64_t due, bool fds)
 {
 	bool queued = gq_events() > 0;
+	int first = NO_P;
 
 	for (int i = 0; i < n; i++) {
 		struct p *pp = sched.allp[i];
 
-		if (timers_next(pp) <= due)
-			return true;
+		int64_t next = timers_next(pp);
+
+		if (next <= due && !(ld_rlx(&pp->attention) & ATTENTION_RETIRE)) {
+			due = next;
+			first = i;
+		}
 		queued |= runq_first(pp) || ld_rlx(&pp->runnext);
 	}
-	return queued && fds;
+	return first != NO_P ? first : queued && fds ? ANY_P : NO_P;
 }
 
 /* Policy of preempt.h. */
-static bool is_urgent(int n, int64_t due)
+static int urgent_p(int n, int64_t due)
 {
 	bool fds = ld_rlx(&sched.npollwait) > 0;
 
 	if (rt_replays() || !all_stay(n))
-		return false;
+		return NO_P;
 	if (sched_should_poll())
 		sched_poll_now();
-	return events_wait(n, due, fds);
+	return p_for_events(n, due, fds);
 }
 
 /* PICK-3: at most once per MIXED_NS. */
@@ -274,7 +284,7 @@ static void check_ps(int64_t now)
 	uint64_t sum = 0;
 	bool wake = false;
 
-	mon.urgent = is_urgent(n, due);
+	mon.urgent = urgent_p(n, due);
 	for (int i = 0; i < n; i++) {
 		struct p *pp = sched.allp[i];
 		uint64_t switches = ld_rlx(&pp->count.switches);
@@ -300,7 +310,7 @@ static void check_ps(int64_t now)
 		/* an idle P with an expired timer: the M that polls may be busy */
 		wake |= ld_rlx(&pp->status) != P_RUNNING && timers_next(pp) < due - MS;
 	}
-	preempt_without_room(now);
+	preempt_report();
 	if (sum != mon.moved || !sched_all_idle())
 		mon.active = now;
 	mon.moved = sum;
@@ -340,7 +350,7 @@ static bool blocked_for_long(struct p *pp, int i, uint32_t status, int64_t now)
 		}
 		return long_p_is_wanted(pp);
 	}
-	return now - mon.seen[i].blocked_since >= SLICE_NS || p_is_wanted(pp);
+	return now - mon.seen[i].blocked_since >= sched.slice || p_is_wanted(pp);
 }
 
 static void retake_blocked_ps(int64_t now)
@@ -568,6 +578,8 @@ static void *sysmon_main(void *arg)
 {
 	(void)arg;
 	os_timer_slack(1);
+	if (sched.preempts)
+		os_thread_slice(0, OS_SLICE_SHORT);
 	st_rlx(&mon.tid, os_thread_id());
 	while (!ld_rlx(&mon.stop)) {
 		int64_t now = os_now();
@@ -625,5 +637,6 @@ void sysmon_stop(void)
 	os_futex_wake(&sched.sysmon_called, 1);
 	os_futex_wake(&sched.sysmon_asleep, 1);
 	pthread_join(mon.thread, NULL);
+	spare_end();
 	longrun_write();
 }

@@ -466,13 +466,18 @@ struct p {
  * m.taken: whether the P of an M was taken while its G computes or sleeps in the kernel
  * (preempt.h).
  *
- *   P_KEPT   its P was not taken by preemption
- *   P_ASKED  sysmon is about to take the P.  Entered from KEPT by sysmon, under sched.lock; left by
- *            compare-and-swap: by the M, which keeps the P, or by sysmon
- *   P_TAKEN  the M runs its G without a P, and m->p is stale.  Entered from ASKED by sysmon; left
- *            by the M when it stops or gets a P
+ *   P_KEPT    its P was not taken by preemption
+ *   P_ASKED   sysmon is about to take the P.  Entered from KEPT or WANTED by sysmon, under
+ *             sched.lock; left by compare-and-swap: by the M, which keeps the P for now, or by
+ *             sysmon
+ *   P_TAKEN   the M runs its G without a P, and m->p is stale.  Entered from ASKED by sysmon, or
+ *             from WANTED by the M, under sched.lock; left by the M when it stops or gets a P
+ *   P_WANTED  the M was in a P section when sysmon asked; it gives the P up when it begins the next
+ *             one.  Entered from ASKED by the M or by sysmon; left by the M, to KEPT if its G
+ *             leaves the stack first, or by sysmon, which asks again.  May be set although the run
+ *             that sysmon has judged (m.taken_run) is over
  */
-enum taken { P_KEPT = 0, P_ASKED = 1, P_TAKEN = 2 };
+enum taken { P_KEPT = 0, P_ASKED = 1, P_TAKEN = 2, P_WANTED = 3 };
 
 /*
  * m.leave: how the OS thread of an M whose G makes no call leaves a run that ends (mode/abandon.h).
@@ -528,6 +533,7 @@ struct m {
 	pthread_t thread;    /* (c) */
 	bool ours;           /* (c) the runtime made its thread */
 	bool joinable;       /* (l) that thread exists */
+	bool spare;          /* (l) it counts in sched.nsparing */
 	bool dead;           /* (l) it runs nothing any more, and ends */
 	int id;              /* (c) */
 	int tid;             /* (c) (a) the kernel's thread id; 0: its thread does not run yet */
@@ -578,6 +584,9 @@ enum { PROCS_MAX = 1024 };
 typedef void (*exit_fn)(struct g *gp);
 /* An OS thread that runs one G is about to jump out of its calls; on its stack, no locks held. */
 typedef void (*kill_fn)(const struct m *m);
+/* An M, in its outermost P section and on the stack of its G, was asked for its P; locks before
+ * LR_SCHED may be held.  Returns true if it has given the P up. */
+typedef bool (*give_fn)(struct m *m);
 /* A G ends; on its stack; may wait. */
 typedef void (*end_fn)(struct g *gp);
 /* No G can run, no timer is armed, no waiter waits for an fd.  Reports a deadlock and ends the
@@ -651,6 +660,7 @@ struct sched {
 
 	/* Calls into higher floors.  Each pointer has one value, set once in run.c. */
 	exit_fn joinable_exit; /* (c) spawn.c:green_exited */
+	give_fn give_p_up;     /* (c) handoff.c:sched_give_p_up */
 	kill_fn thread_killed; /* (c) io/cleanup.c:leftovers_killed */
 	end_fn locals_end;     /* (c) fls.c:fls_end, with AT_END_LOCALS */
 	end_fn timer_run_end;  /* (c) time/sleep.c:timer_run_ended, with AT_END_TIMER_RUN */
@@ -692,12 +702,16 @@ struct sched {
 	uint64_t unannounced;    /* (a) of these, from a thread that slept in the kernel */
 	uint64_t ran_without_p;  /* (a) cpu_ticks of Gs without a P: mode/tracing.h */
 	uint64_t preempted_ns;   /* (a) how long Gs ran without a P after that */
+	uint64_t refused;        /* (a) how often a P was kept for want of an OS thread */
 	uint64_t timers_skipped; /* (a) periods of timers without a run: USERTIMER-5 */
-	int64_t slice;           /* (c) ns of a time slice; NEVER: no preemption (preempt.h) */
+	int64_t slice;           /* (c) ns of a time slice, also without preemption */
+	bool preempts;           /* (c) preemption is on: PREEMPT-5 of preempt.h */
 	int nmlimit;             /* (c) */
 	int nresting;            /* (l) (a) 1: an M rests, and does not count: PIN-3 */
 	struct m *allm;          /* (l) */
 	int nstarting;           /* (l) threads being made: not in allm yet */
+	int nsparing;            /* (l) Ms of spare.c that are not stopped yet */
+	int ndead;               /* (l) Ms in allm that have ended: not joined yet */
 	int nextm;               /* (l) */
 
 	int64_t poll_until aligned_to(CACHE_LINE); /* (a) end of pollm's sleep; INT64_MIN: awake */
@@ -737,6 +751,13 @@ static inline int64_t rt_now(void)
 static inline bool rt_replays(void)
 {
 	return ld_rlx(&sched.virtual_now) && ld_rlx(&sched.procs) == 1;
+}
+
+/* The time after which a G must yield at a checkpoint while others wait, and after which its P may
+ * be taken while events wait and no P switches: 2 ms of a time slice of 10 ms. */
+static inline int64_t slice_short(void)
+{
+	return sched.slice / 5;
 }
 
 /* The attention bits of pp, without the constant one of chaos. */

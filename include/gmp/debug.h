@@ -113,7 +113,11 @@ typedef struct gmp_stats {
 	uint64_t unannounced; /* sum: of the preemptions, those of a green thread that slept in the
 	                         kernel: a call that blocks without gmp_block_enter, and that
 	                         libgmprt_posix does not replace */
-	uint64_t timers_skipped; /* sum: periods of timers (gmp_timer_set) without a run: the timer
+	uint64_t preempt_refused; /* sum: attempts, about one a millisecond, to take the P of a
+	                             green thread that computes, which failed because no OS thread
+	                             could be had for it: max_threads, RLIMIT_NPROC or the pids.max
+	                             of the cgroup; others wait meanwhile */
+	uint64_t timers_skipped;  /* sum: periods of timers (gmp_timer_set) without a run: the timer
 	                             was late, the run of an earlier period had not begun, or no
 	                             green thread could be made */
 } gmp_stats;

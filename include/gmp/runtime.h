@@ -43,8 +43,8 @@ typedef struct gmp_config {
 	size_t size; /* set by GMP_CONFIG_INIT */
 	int procs;   /* GMP_PROCS: number of Ps, 1 to 1024; default: the CPUs that affinity and the
 	                cgroup's quota leave */
-	int max_threads;   /* GMP_MAX_THREADS: most OS threads that the runtime creates, 1 to
-	                      1,000,000; default 10,000 */
+	int max_threads;   /* GMP_MAX_THREADS: most OS threads that run green threads, 1 to
+	                      1,000,000; default 10,000; the runtime has a few more for itself */
 	size_t stack_size; /* GMP_STACK_SIZE: bytes reserved for a stack, at most 1 GiB, rounded up
 	                      to a power of two of at least 16 KiB; default 256 KiB; see gmp_attr */
 	unsigned flags;    /* GMP_VIRTUAL_TIME, GMP_COOPERATIVE, GMP_OWN_TLS (gmp/base.h), or 0 */

@@ -111,6 +111,12 @@ int64_t os_thread_cpu_time(int tid)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+void os_thread_slice(int tid, int64_t ns)
+{
+	(void)tid;
+	(void)ns;
+}
+
 int64_t os_thread_delay(int tid)
 {
 	(void)tid;

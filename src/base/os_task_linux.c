@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* State of the process's threads (os_thread_*), from files below /proc/self/task/TID. */
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +40,30 @@ char os_thread_state(int tid)
 		return 0;
 	state = strrchr(text, ')'); /* ends the name, which may contain any character */
 	return state && state[1] ? state[2] : 0;
+}
+
+/* struct sched_attr of the kernel, its first version. */
+struct slice_attr {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime, deadline, period;
+};
+
+void os_thread_slice(int tid, int64_t ns)
+{
+	struct slice_attr a = { 0 };
+	int saved = errno;
+
+	/* the policy and the nice value that the program has set stay */
+	if (syscall(SYS_sched_getattr, tid, &a, sizeof(a), 0U) == 0 &&
+	    (a.policy == SCHED_OTHER || a.policy == SCHED_BATCH)) {
+		a.size = sizeof(a);
+		a.runtime = (uint64_t)ns;
+		syscall(SYS_sched_setattr, tid, &a, 0U);
+	}
+	errno = saved;
 }
 
 struct schedstat {

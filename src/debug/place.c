@@ -10,11 +10,11 @@
 #include "mode/longrun.h"
 
 /*
- * ANSWER_NS: PLACE-2.  A thread that is on a CPU answers in 20 us.  A thread that waits for a CPU
- * answers when it gets one: with four computing threads a CPU (PREEMPT-4), after about 10 ms.
+ * ANSWER_NS, ANSWER_MOST_NS: PLACE-2.  A thread that is on a CPU answers in 20 us.  A thread that
+ * waits for a CPU answers when it gets one: with k computing threads a CPU, after k time slices.
  * POLL_NS: between two polls for answers.
  */
-enum { ANSWER_NS = 20000000, POLL_NS = 100000 };
+enum { ANSWER_NS = 20000000, ANSWER_MOST_NS = 1000000000, POLL_NS = 100000 };
 
 static void collect(struct places *p, const struct g *self)
 {
@@ -66,7 +66,8 @@ static void place_poll(struct place *at)
 
 static void ask_all(struct places *p)
 {
-	int64_t until = os_now() + ANSWER_NS;
+	int64_t rotation = (int64_t)p->n * min_of(sched.slice, (int64_t)ANSWER_NS) / sched.cpus;
+	int64_t until = os_now() + ANSWER_NS + min_of(rotation, (int64_t)ANSWER_MOST_NS);
 	bool open;
 
 	for (;;) {

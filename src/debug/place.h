@@ -10,9 +10,9 @@
  *   PLACE-1  A thread that sleeps in the kernel is not signalled: usleep, poll and epoll_wait would
  *            return EINTR.  The state of the thread is read immediately before the signal is sent.
  *            If the thread begins to sleep in these microseconds, its call is interrupted.
- *   PLACE-2  A dump waits for all answers together for at most ANSWER_NS (place.c).  A thread
- *            that is starved, or blocks the signal, does not answer; its G is shown without a
- *            place.
+ *   PLACE-2  A dump waits for all answers together for at most ANSWER_NS and a time
+ *            slice for each of them on each CPU (place.c).  A thread that is starved, or blocks the
+ *            signal, does not answer; its G is shown without a place.
  *   PLACE-3  Without a question, nothing is done: no handler is installed, and the caller keeps its
  *            P.  While it waits, the caller is in blocking code, so it keeps no P (DUMP-1), and
  *            shutdown does not kill it before it has called signal_ask_end.

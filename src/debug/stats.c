@@ -146,6 +146,7 @@ static void set_levels(gmp_stats *s, const struct sums *sum)
 	s->preemptions = ld_rlx(&sched.preemptions);
 	s->preempted_ns = ld_rlx(&sched.preempted_ns);
 	s->unannounced = ld_rlx(&sched.unannounced);
+	s->preempt_refused = ld_rlx(&sched.refused);
 	s->timers_skipped = ld_rlx(&sched.timers_skipped);
 	s->abandoned = abandoned_threads();
 	s->threads = (uint64_t)(ld_rlx(&sched.nm) - ld_rlx(&sched.nresting));

@@ -12,10 +12,16 @@ uint32_t chaos_draw(uint32_t n)
 {
 	static uint64_t shared; /* (a) for threads that have no P */
 	uint64_t state = add_rlx(&shared, RAND_STEP) + cpu_ticks();
+	struct m *m = getm();
+
+	if (m)
+		own_inc(&m->inside); /* no outermost section: the caller may hold any lock */
 	struct p *pp = hold_p();
 	uint32_t drawn = rand_below(pp ? &pp->rand : &state, n);
 
 	drop_p();
+	if (m)
+		p_drop(m);
 	return drawn;
 }
 

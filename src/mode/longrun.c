@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Long runs: reports green threads that keep their P for 10 ms, with the cause and the backtrace.
+ * Long runs: reports green threads that keep their P for a time slice, with the cause and the
+ * backtrace.
  *
  * Three causes need different remedies: the green thread computes, its OS thread sleeps in a system
  * call, or the OS thread is runnable and other threads have the CPU.  The kernel distinguishes them
  * by two numbers of a thread: its CPU time and its run-queue delay
  * (/proc/self/task/TID/schedstat).  sysmon reads both when a P has switched, and again when the P
- * has not switched for 10 ms.
+ * has not switched for a time slice.
  *
  * A thread that sleeps is read from outside: /proc/self/task/TID/syscall names the call, and a copy
  * of its stack is unwound (machine/asleep.h).  A signal would end a usleep or a poll with EINTR.
@@ -60,8 +61,8 @@
  *  LONGRUN-8  A thread that sleeps is not signalled.  Its question is answered by sysmon, FREE ->
  *             DONE, if the thread sleeps from before the first read of the G to after the last read
  *             of the stack: it has got no time slice meanwhile.
- *  LONGRUN-9  A thread whose P was taken before it has slept for RUN_NS is reported when it has
- *             (struct sleeper), if it still sleeps: it got no time slice since.  With
+ *  LONGRUN-9  A thread whose P was taken before it has slept for sched.slice is reported when it
+ *             has (struct sleeper), if it still sleeps: it got no time slice since.  With
  *             GMP_DEBUG=sched it is reported when its P is taken.
  *
  * Accuracy: a baseline is up to BASE_NS older than the run, enough for a threshold of one half.
@@ -83,12 +84,11 @@
 
 enum {
 	MS = 1000000,
-	BASE_NS = 1 * MS, /* between two baselines, which read a file of /proc */
-	RUN_NS = 10 * MS,
+	BASE_NS = 1 * MS,      /* between two baselines, which read a file of /proc */
 	UNCLEAR_NS = 100 * MS, /* after that the largest of three causes is named */
 	SLEEPERS = 16,         /* threads that are watched for LONGRUN-9 at the same time */
 	SYSMON_QUESTIONS = 16,
-	DUMP_QUESTIONS = 64, /* at the same time; PREEMPT-4 bounds computing threads to 4 a P */
+	DUMP_QUESTIONS = 64, /* at the same time */
 	QUESTIONS = SYSMON_QUESTIONS + DUMP_QUESTIONS,
 	EXIT_STACK = 256 * 1024, /* as sysmon's */
 	G0_MOST = 64 * 1024, /* bytes that the scheduler uses below m->g0; CALLER_STACK of run.c */
@@ -201,7 +201,7 @@ static void base_begin_run(struct base *b, const struct p *pp)
 {
 	b->run = p_steps(pp);
 	b->asked = 0;
-	b->next = RUN_NS;
+	b->next = sched.slice;
 }
 
 static bool check_enabled(void)
@@ -355,7 +355,7 @@ static void longrun_measure(int i, int64_t since, int64_t now)
 	int64_t elapsed = now - b->at, run = min_of(elapsed, now - since);
 	int64_t cpu = os_thread_cpu_time(tid) - b->cpu, delay = os_thread_delay(tid);
 
-	if (run < RUN_NS)
+	if (run < sched.slice)
 		return;
 	delay = delay < 0 || b->delay < 0 ? -1 : delay - b->delay;
 	switch (longrun_classify(elapsed, cpu, delay, os_thread_state(tid))) {
@@ -411,7 +411,7 @@ static void report_taken(int64_t now)
 		struct sleeper *t = &sleepers[i];
 		struct question *q;
 
-		if (!t->tid || now - t->since < RUN_NS)
+		if (!t->tid || now - t->since < sched.slice)
 			continue;
 		q = finding_full(&told[LONGRUN_SLEEPS]) ? NULL : question_free();
 		if (q && t->slices && os_thread_slices(t->tid) == t->slices)
@@ -422,10 +422,9 @@ static void report_taken(int64_t now)
 
 void longrun_stuck(int i, int tid, int64_t since, int64_t now)
 {
-	if (tid == 0 || is_paused(sched.allp[i]))
-		return;
 	if (!(sched.options.debug & DEBUG_sched)) {
-		if (check_enabled() && now - since < RUN_NS) /* later, longrun_poll has seen it */
+		if (check_enabled() &&
+		    now - since < sched.slice) /* later, longrun_poll has seen it */
 			watch_taken(tid, since);
 		return;
 	}

@@ -25,7 +25,7 @@ void longrun_moved(int i, int tid, int64_t now);
 /* Called by sysmon: P number i has run the same green thread since `since`.  Returns true if the
  * run is being measured or asked about, so that the P must not be taken yet. */
 bool longrun_poll(int i, int tid, int64_t since, int64_t now);
-/* Called by sysmon: the OS thread of P number i sleeps, and the P is about to be taken. */
+/* Called by sysmon: OS thread tid sleeps, and P number i, which it had, has been taken. */
 void longrun_stuck(int i, int tid, int64_t since, int64_t now);
 /* Writes what was found about sleeping threads, and the answers of the asked threads. */
 void longrun_write(void);

@@ -83,6 +83,8 @@ static void fork_child(void)
 
 	if (m) {
 		os_timer_slack(sched.slack);
+		if (sched.preempts)
+			os_thread_slice(0, 0);
 		signal_thread_restore();
 		fls_adopt(m->curg);
 	}

@@ -11,7 +11,7 @@ procs_idle timers descriptors stack_bytes stacks_used stacks_cached stacks_ungua
 switches steals stolen overflows polls poll_events wakeups parks spins handoffs timers_fired
 trimmed_bytes latency_samples latency_p50 latency_p90 latency_p99 latency_max greens_blocked
 preempted preemptions longest_run preempted_ns abandoned cpu_ns unannounced
-timers_skipped latency""".split()
+preempt_refused timers_skipped latency""".split()
 CAUSES = "spawn yield timer descriptor blocking wake".split()
 P = """id status thread runnext ring yielded timers switches spawns exits steals stolen
 overflows""".split()

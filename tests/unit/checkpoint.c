@@ -66,12 +66,11 @@ static int my_tid(void)
 static void ask(void *arg)
 {
 	const int64_t little = -1000 * MS;
-	const int64_t slice = sched.slice;
 
 	(void)arg;
-	sched.slice = NEVER; /* nothing is preempted */
+	sched.preempts = false;
 	CHECK(yields(my_tid(), -400 * MS, little));
-	sched.slice = slice;
+	sched.preempts = true;
 	CHECK(!yields(my_tid(), -400 * MS, little));
 	CHECK(yields(my_tid(), -1000 * MS, 0));         /* most of the time */
 	CHECK(yields(my_tid(), 15 * MS, 2 * MS));       /* all of its slice */

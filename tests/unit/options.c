@@ -191,6 +191,8 @@ TEST(options_field_out_of_range_returns_einval)
 	CHECK_EQ(LOAD_FIELD(flags, 1u << 31, &o), -EINVAL);
 	CHECK_EQ(LOAD_FIELD(preempt_ns, -1, &o), -EINVAL);
 	CHECK_EQ(LOAD_FIELD(preempt_ns, 999999, &o), -EINVAL);
+	CHECK_STR(why, "gmp_config.preempt_ns: 999999 is refused; it takes: ns of a time slice, "
+		       "1 ms to 1 hour; GMP_PREEMPT also as 10ms, or off");
 	CHECK_EQ(LOAD_FIELD(preempt_ns, 1000000, &o), 0);
 	CHECK_EQ(LOAD_FIELD(preempt_ns, INT64_MAX, &o), -EINVAL);
 	CHECK_EQ(LOAD_FIELD(sched, -1, &o), -EINVAL);

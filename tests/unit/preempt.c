@@ -17,6 +17,7 @@
 
 #include "base/os.h"
 #include "enter.h"
+#include "mode/spare.h"
 #include "rt.h"
 #include "runq.h"
 #include "sysmon.h"
@@ -52,6 +53,7 @@ int __wrap_sysmon_start(void)
 
 void __wrap_sysmon_stop(void)
 {
+	spare_end();
 }
 
 static struct m *target;           /* the M that runs the G */
@@ -157,19 +159,65 @@ TEST(preempt_p_of_preempted_g_is_not_taken_again)
 
 /* --- the M in a section --- */
 
-static void keep_in_section(void *arg)
+/* The calling G was asked in a section that has ended. */
+static void check_wanted(void)
+{
+	CHECK_EQ(target->taken, P_WANTED);
+	CHECK(target->p == sched.allp[0] && target->p->m == target);
+	CHECK_EQ(sched.npreempted, 0);
+	while (!ld_seq(&sched.nmidle)) /* until the spare M is there: it takes the P */
+		os_yield();
+}
+
+static void be_asked_without_m(void *arg)
+{
+	(void)arg;
+	begin();
+	st_seq(&sched.state, (uint32_t)RUN_STOPPING); /* no spare M is made */
+	st_seq(&target->taken_run, p_steps(target->p));
+	st_seq(&target->taken, (uint8_t)P_WANTED);
+	CHECK(p_hold(target));
+	p_drop(target);
+	CHECK_EQ(target->taken, P_WANTED);
+	st_seq(&target->taken, (uint8_t)P_KEPT);
+	st_seq(&sched.state, (uint32_t)RUN_ON);
+}
+
+TEST(preempt_m_asked_in_section_keeps_p_without_stopped_m)
+{
+	run_procs(1, be_asked_without_m, NULL);
+}
+
+/* The next section of the calling G gives the P up. */
+static void check_given_up(void)
+{
+	CHECK(!p_hold(target));
+	CHECK_EQ(target->taken, P_TAKEN);
+	CHECK_EQ(sched.npreempted, 1);
+	CHECK_EQ(sched.nblocked, 1);
+	p_drop(target);
+	gmp_yield(); /* with a P again, perhaps on another M */
+	CHECK_EQ(getm()->taken, P_KEPT);
+	CHECK_EQ(sched.npreempted, 0);
+	CHECK_EQ(sched.nblocked, 0);
+}
+
+static void give_up_after_section(void *arg)
 {
 	(void)arg;
 	begin();
 	CHECK(p_hold(target));
-	CHECK(!is_taken(NULL));
+	CHECK(!is_taken(do_nothing));
+	CHECK(p_hold(target)); /* nested: its caller uses the P */
 	p_drop(target);
-	check_kept();
+	p_drop(target);
+	check_wanted();
+	check_given_up();
 }
 
-TEST(preempt_m_in_section_is_not_asked)
+TEST(preempt_m_asked_in_section_gives_p_up_at_next_begin)
 {
-	run_procs(1, keep_in_section, NULL);
+	run_procs(1, give_up_after_section, NULL);
 }
 
 /* As if it had begun a section before sysmon wrote `taken`, and its write became visible late. */
@@ -184,7 +232,8 @@ static void keep_in_late_section(void *arg)
 	begin();
 	CHECK(!is_taken(show_section));
 	st_seq(&target->inside, 0);
-	check_kept();
+	check_wanted();
+	check_given_up();
 }
 
 TEST(preempt_m_whose_section_is_seen_after_membarrier_keeps_p)
@@ -192,7 +241,107 @@ TEST(preempt_m_whose_section_is_seen_after_membarrier_keeps_p)
 	run_procs(1, keep_in_late_section, NULL);
 }
 
-/* A whole section that begins after sysmon has asked: the M settles the request. */
+/* sysmon asks while the M is in a section, and again when it computes. */
+static void be_asked_after_section(void *arg)
+{
+	(void)arg;
+	begin();
+	CHECK(!is_taken(show_section));
+	st_seq(&target->inside, 0);
+	check_wanted();
+	CHECK(is_taken(do_nothing));
+	CHECK_EQ(target->taken, P_TAKEN);
+	CHECK_EQ(sched.npreempted, 1);
+	gmp_yield();
+	CHECK_EQ(sched.npreempted, 0);
+}
+
+TEST(preempt_m_asked_in_section_is_asked_again)
+{
+	run_procs(1, be_asked_after_section, NULL);
+}
+
+/* A section that sysmon does not see at its second check. */
+static void begin_and_end_section(void)
+{
+	st_seq(&target->inside, 2);
+	CHECK(m_holds_p(target));
+	CHECK_EQ(ld_seq(&target->taken), P_WANTED);
+	st_seq(&target->inside, 0);
+}
+
+static void keep_after_short_section(void *arg)
+{
+	(void)arg;
+	begin();
+	CHECK(!is_taken(begin_and_end_section));
+	check_wanted();
+	check_given_up();
+}
+
+TEST(preempt_m_that_begins_section_in_membarrier_stays_asked)
+{
+	run_procs(1, keep_after_short_section, NULL);
+}
+
+/* The request is for a run that has ended. */
+static void keep_in_next_run(void *arg)
+{
+	(void)arg;
+	begin();
+	CHECK(!is_taken(show_section));
+	st_seq(&target->inside, 0);
+	check_wanted();
+	bump(&target->p->count.switches, 1);
+	CHECK(p_hold(target));
+	p_drop(target);
+	check_kept();
+}
+
+TEST(preempt_request_of_earlier_run_is_dropped)
+{
+	run_procs(1, keep_in_next_run, NULL);
+}
+
+/* The G leaves its stack before it begins a section. */
+static void keep_at_yield(void *arg)
+{
+	(void)arg;
+	begin();
+	CHECK(!is_taken(show_section));
+	st_seq(&target->inside, 0);
+	check_wanted();
+	gmp_yield();
+	CHECK_EQ(target->taken, P_KEPT);
+	CHECK_EQ(sched.preemptions, 0);
+}
+
+TEST(preempt_m_asked_in_section_keeps_p_if_g_yields)
+{
+	run_procs(1, keep_at_yield, NULL);
+}
+
+/* Another thread holds sched.lock when the section begins. */
+static void keep_while_locked(void *arg)
+{
+	(void)arg;
+	begin();
+	CHECK(!is_taken(show_section));
+	st_seq(&target->inside, 0);
+	lock(&sched.lock, LR_SCHED);
+	CHECK(p_hold(target));
+	p_drop(target);
+	unlock(&sched.lock, LR_SCHED);
+	check_wanted();
+	check_given_up();
+}
+
+TEST(preempt_m_keeps_p_for_section_while_sched_lock_is_held)
+{
+	run_procs(1, keep_while_locked, NULL);
+}
+
+/* A whole section that begins after sysmon has asked: the M ends the request. */
 static void settle(void)
 {
 	CHECK(m_keeps_p(target));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests which Ps preempt_poll and preempt_without_room take. sysmon does not run: an external
+ * Tests which Ps preempt_poll takes. sysmon does not run: an external
  * thread polls instead, at times that the test chooses.
  *
  * floors 0..6, wrap: sysmon_start sysmon_stop
@@ -18,8 +18,8 @@
 #include "enter.h"
 #include "rt.h"
 #include "runq.h"
+#include "mode/spare.h"
 #include "sysmon.h"
-#include "timerheap.h"
 
 int __wrap_sysmon_start(void);
 void __wrap_sysmon_stop(void);
@@ -32,39 +32,21 @@ int __wrap_sysmon_start(void)
 
 void __wrap_sysmon_stop(void)
 {
+	spare_end();
 }
 
-#define MS INT64_C(1000000)
-#define SEC (1000 * MS)
+#define SEC INT64_C(1000000000)
 
-enum { PS = 2, MOST = 3 * PS, GS = PS + MOST + 2 };
+enum { PS = 2, GS = PS + 24 };
 
 static gmp_wg ended = GMP_WG_INIT;
-static gmp_timer *timers[PS];
-static int begun;                /* (a) */
-static int with_p;               /* (a) Gs that have a P when the bound is reached */
-static int begun_at_expiry[PS];  /* (a) 0: the timer has not fired */
-static uint32_t level, released; /* (a) level: the bound is reached, so that timers are set */
+static int begun;         /* (a) */
+static uint32_t released; /* (a) */
 
-static void note_expiry(void *number)
-{
-	st_seq(&begun_at_expiry[(intptr_t)number], ld_seq(&begun));
-}
-
-/* When the bound is reached, a G with a P sets the timer of the next number on it. */
 static void compute(void *arg)
 {
-	bool early = add_seq(&begun, 1) < PS + MOST;
-
+	add_seq(&begun, 1);
 	(void)arg;
-	while (!ld_seq(&level) && !ld_seq(&released))
-		cpu_relax();
-	if (early && ld_seq(&level) && ld_seq(&getm()->taken) != P_TAKEN) {
-		int number = add_seq(&with_p, 1);
-
-		CHECK(number < PS);
-		CHECK_EQ(gmp_timer_set(timers[number], gmp_deadline((number + 1) * MS), 0), 0);
-	}
 	while (!ld_seq(&released))
 		cpu_relax();
 	gmp_wg_done(&ended);
@@ -83,15 +65,11 @@ static void run_beside(void *(*monitor)(void *), int n)
 
 	check_skip_on_valgrind("Valgrind runs one thread at a time");
 	CHECK_EQ(gmp_wg_add(&ended, n), 0);
-	for (intptr_t i = 0; i < PS; i++)
-		CHECK((timers[i] = gmp_timer_new(note_expiry, (void *)i)) != NULL);
 	for (int i = 0; i < n; i++)
 		CHECK_EQ(gmp_go(compute, NULL), 0);
 	CHECK_EQ(pthread_create(&thread, NULL, monitor, NULL), 0);
 	CHECK_EQ(gmp_wg_wait(&ended), 0);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
-	for (int i = 0; i < PS; i++)
-		gmp_timer_free(timers[i]);
 }
 
 /* --- one P --- */
@@ -162,58 +140,63 @@ TEST(preempt_p_is_wanted_by_g_in_queue_of_another_p)
 	run_procs(PS, beside_queue, NULL);
 }
 
-/* --- beyond the bound --- */
+/* --- any number of Gs that compute --- */
 
-/* Polls both Ps every 50 ms from now on, until one is taken. Returns when that was. */
-static int64_t poll_until_taken(int64_t now)
+static void *poll_many(void *arg)
 {
-	for (int before = ld_seq(&sched.npreempted); ld_seq(&sched.npreempted) == before;) {
-		now += 50 * MS;
-		for (int i = 0; i < PS; i++)
-			preempt_poll(i, SEC, true, false, now);
-		preempt_without_room(now);
-	}
-	return now;
-}
+	int64_t end = os_now() + 10 * SEC;
 
-static void *poll_beyond_bound(void *arg)
-{
-	int64_t start, first, second;
-
-	for (int i = 0; i < MOST; i++) {
+	for (int i = 0; i < GS - PS; i++) {
 		wait_until_begun(PS + i);
-		while (!sched_preempt(sched.allp[i % PS], p_steps(sched.allp[i % PS])))
-			cpu_relax();
+		while (!preempt_poll(i % PS, SEC, true, false, os_now())) {
+			CHECK(os_now() < end);
+			os_nap(100000);
+		}
 	}
-	wait_until_begun(PS + MOST);
-	st_seq(&level, 1);
-	for (int i = 0; i < PS; i++)
-		while (timers_next(sched.allp[i]) > gmp_now())
-			cpu_relax();
-
-	start = os_now();
-	first = poll_until_taken(start);
-	CHECK(first - start >= SEC && first - start < SEC + 200 * MS);
-	wait_until_begun(PS + MOST + 1);
-	CHECK_EQ(ld_seq(&begun_at_expiry[0]), PS + MOST);
-	CHECK_EQ(ld_seq(&begun_at_expiry[1]), 0);
-
-	second = poll_until_taken(first);
-	CHECK(second - first >= 2 * SEC && second - first < 2 * SEC + 200 * MS);
 	wait_until_begun(GS);
-	CHECK_EQ(ld_seq(&begun_at_expiry[1]), PS + MOST + 1);
+	CHECK_EQ(ld_seq(&sched.npreempted), GS - PS);
 	st_seq(&released, 1);
 	return arg;
 }
 
-static void beyond_bound(void *arg)
+static void many_compute(void *arg)
 {
 	(void)arg;
-	run_beside(poll_beyond_bound, GS);
+	run_beside(poll_many, GS);
 }
 
-/* The P with the earliest timer is taken after 1 s, the other one 2 s later. */
-TEST(preempt_beyond_bound_takes_p_with_earliest_timer)
+TEST(preempt_p_is_taken_beside_many_gs_that_compute)
 {
-	run_procs(PS, beyond_bound, NULL);
+	run_procs(PS, many_compute, NULL);
+}
+
+/* --- no OS thread --- */
+
+enum { THREADS = 3 };
+
+static void *poll_without_m(void *arg)
+{
+	wait_until_begun(1);
+	while (ld_seq(&begun) < THREADS)
+		preempt_poll(0, SEC, true, false, os_now());
+	CHECK(!preempt_poll(0, SEC, true, false, os_now()));
+	CHECK(ld_seq(&sched.refused) > 0);
+	CHECK_EQ(ld_seq(&sched.npreempted), THREADS - 1);
+	st_seq(&released, 1);
+	return arg;
+}
+
+static void compute_with_few_threads(void *arg)
+{
+	(void)arg;
+	run_beside(poll_without_m, THREADS + 1);
+}
+
+TEST(preempt_p_is_kept_without_os_thread)
+{
+	gmp_config c = GMP_CONFIG_INIT;
+
+	c.procs = 1;
+	c.max_threads = THREADS;
+	CHECK_EQ(gmp_run(compute_with_few_threads, NULL, &c), 0);
 }

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/* The thread that makes spare Ms; see spare.h. */
+#include "mode/spare.h"
+
+#include "base/os.h"
+#include "m.h"
+
+/*
+ * SPARES: Ms that are kept stopped; one for each of two Ps that sysmon takes in one poll.
+ * SPARE_FROM: preempted Gs for each P.  With 4, sysmon waits for less than a poll after it has made
+ * an M.
+ */
+enum {
+	SPARES = 2,
+	SPARE_FROM = 4,
+	SPARE_STOP = 1,
+	SPARE_ASK = 2,
+	SPARE_STACK = 256 * 1024, /* signal handlers of the program run here */
+};
+
+static struct {
+	pthread_t thread;
+	uint32_t asked; /* (a) a futex: changes with each request; SPARE_STOP: the thread ends */
+	bool exists;    /* sysmon's */
+} spare;
+
+/* Returns true if one more M must be made, which it has reserved. */
+static bool spare_reserve(void)
+{
+	lock(&sched.lock, LR_SCHED);
+	bool make = ld_rlx(&sched.state) == RUN_ON && sched.nmidle + sched.nsparing < SPARES &&
+		    m_reserve_locked();
+
+	if (make) {
+		sched.nstarting++;
+		sched.nsparing++;
+	}
+	unlock(&sched.lock, LR_SCHED);
+	return make;
+}
+
+static bool spare_make(void)
+{
+	struct m *m = m_new();
+
+	if (!m)
+		return false;
+	m->spare = true;
+	if (m_start(m) == 0)
+		return true;
+	m_free(m);
+	return false;
+}
+
+/* Make one M if fewer than SPARES are stopped.  Returns false if not. */
+static bool spare_add(void)
+{
+	if (!spare_reserve())
+		return false;
+	bool made = spare_make();
+
+	lock(&sched.lock, LR_SCHED);
+	sched.nstarting--;
+	if (!made)
+		sched.nsparing--;
+	unlock(&sched.lock, LR_SCHED);
+	add_rlx(&sched.refused, !made);
+	return made;
+}
+
+static void *spare_main(void *arg)
+{
+	(void)arg;
+	os_thread_slice(0, OS_SLICE_SHORT);
+	for (uint32_t asked; !((asked = ld_rlx(&spare.asked)) & SPARE_STOP);) {
+		while (spare_add())
+			;
+		os_futex_wait(&spare.asked, asked, NEVER);
+	}
+	return NULL;
+}
+
+void spare_begin(void)
+{
+	__builtin_memset(&spare, 0, sizeof(spare));
+}
+
+static void spare_call(uint32_t change)
+{
+	add_rlx(&spare.asked, change);
+	os_futex_wake(&spare.asked, 1);
+}
+
+void spare_end(void)
+{
+	if (!spare.exists)
+		return;
+	spare_call(SPARE_STOP);
+	pthread_join(spare.thread, NULL);
+	spare.exists = false;
+}
+
+bool spare_may_start(void)
+{
+	return ld_rlx(&sched.npreempted) < SPARE_FROM * ld_rlx(&sched.procs);
+}
+
+int spare_ask(void)
+{
+	if (spare_may_start()) {
+		spare_add();
+		return 0;
+	}
+	if (!spare.exists) {
+		int err = os_thread_start(&spare.thread, spare_main, NULL, SPARE_STACK);
+
+		if (err)
+			return err;
+		spare.exists = true;
+	}
+	spare_call(SPARE_ASK);
+	return 0;
+}
+
+void spare_listed_locked(struct m *m)
+{
+	if (m->spare)
+		sched.nsparing--;
+	m->spare = false;
+}
