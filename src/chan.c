@@ -539,10 +539,16 @@ void gmp_chan_free(gmp_chan *c)
 
 size_t gmp_chan_len(const gmp_chan *c)
 {
-	return c ? ld_rlx(&c->count) : 0;
+	if (!c)
+		return 0;
+	object_check(&c->kind, &c->lock);
+	return ld_rlx(&c->count);
 }
 
 size_t gmp_chan_cap(const gmp_chan *c)
 {
-	return c ? c->cap : 0;
+	if (!c)
+		return 0;
+	object_check(&c->kind, &c->lock);
+	return c->cap;
 }

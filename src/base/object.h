@@ -26,6 +26,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/atomic.h"
+#include "base/base.h"
+
 #define POISON UINT32_C(0xdbdbdbdb)
 
 /*
@@ -67,6 +70,14 @@ void gmp__object_in_use(const void *object, int calls, const char *call)
 
 /* End the process: a call has found POISON in the word of this lock. */
 void gmp__object_lock_freed(const void *lock) __attribute__((noreturn, cold));
+
+/* For a call that does not take the object's lock: end the process as gmp__object_lock_freed if the
+ * kind word says that the object has been freed. */
+static inline void object_check(const uint32_t *kind, const void *lock)
+{
+	if (unlikely(ld_rlx(kind) == POISON))
+		gmp__object_lock_freed(lock);
+}
 
 /* Poison a claimed object, and release it by free(3) later. size: its bytes, trailing data
  * included. */

@@ -114,6 +114,7 @@ gmp_chan *gmp_done_chan(gmp_done *d)
 {
 	if (!d)
 		return NULL;
+	object_check(&d->kind, &d->lock);
 	struct p *pp = getp();
 	unsigned i = pp ? (unsigned)pp->id % SHARDS : 0;
 	gmp_chan *c = ld_acq(&d->shard[i]); /* ORD(done.shard) */
@@ -142,7 +143,10 @@ int gmp_done_set(gmp_done *d)
 
 int gmp_done_get(gmp_done *d)
 {
-	return d && ld_acq(&d->set) != UNSET; /* ORD(done) */
+	if (!d)
+		return 0;
+	object_check(&d->kind, &d->lock);
+	return ld_acq(&d->set) != UNSET; /* ORD(done) */
 }
 
 int gmp_done_wait_until(gmp_done *d, int64_t deadline)

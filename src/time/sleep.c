@@ -318,8 +318,10 @@ int gmp_timer_set(gmp_timer *t, int64_t deadline, int64_t period)
 {
 	if (!t || period < 0)
 		return -EINVAL;
-	if (!timer_enter(&t->run))
+	if (!timer_enter(&t->run)) {
+		object_check(&t->kind, &t->lock);
 		return -ESRCH;
+	}
 	lock(&t->lock, LR_USERTIMER);
 	bool was = timer_set_locked(t, likely(!t->freed) ? deadline : NEVER, period);
 	unlock(&t->lock, LR_USERTIMER);

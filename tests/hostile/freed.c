@@ -145,6 +145,26 @@ static void used_chan(void)
 	gmp_chan_send(c, &v);
 }
 
+#define USED(kind, name, call)                                                                     \
+	static void used_##name(void)                                                              \
+	{                                                                                          \
+		gmp_##kind *o = make_##kind();                                                     \
+                                                                                                   \
+		free_##kind(o);                                                                    \
+		call;                                                                              \
+	}
+USED(chan, chan_len, gmp_chan_len(o))
+USED(chan, chan_cap, gmp_chan_cap(o))
+USED(chan, chan_try_send, gmp_chan_try_send(o, &between))
+USED(chan, chan_try_recv, gmp_chan_try_recv(o, &between))
+USED(done, done_wait, gmp_done_wait(o))
+USED(done, done_wait_until, gmp_done_wait_until(o, 0))
+USED(done, done_get, gmp_done_get(o))
+USED(done, done_set, gmp_done_set(o))
+USED(done, done_chan, gmp_done_chan(o))
+USED(timer, timer_set, gmp_timer_set(o, GMP_FOREVER, 0))
+USED(timer, timer_stop, gmp_timer_stop(o))
+
 /* --- calls on a freed object of a service --- */
 
 static int child(void *arg)
@@ -338,6 +358,17 @@ static const struct {
 	{ "done_chan", done_chan },
 	{ "other_kind", other_kind },
 	{ "used chan", used_chan },
+	{ "used chan_len", used_chan_len },
+	{ "used chan_cap", used_chan_cap },
+	{ "used chan_try_send", used_chan_try_send },
+	{ "used chan_try_recv", used_chan_try_recv },
+	{ "used done_wait", used_done_wait },
+	{ "used done_wait_until", used_done_wait_until },
+	{ "used done_get", used_done_get },
+	{ "used done_set", used_done_set },
+	{ "used done_chan", used_done_chan },
+	{ "used timer_set", used_timer_set },
+	{ "used timer_stop", used_timer_stop },
 	{ "list", list },
 	{ "inside green", inside_green },
 	{ "inside external", inside_external },

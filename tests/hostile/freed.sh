@@ -17,7 +17,10 @@ dies "has been freed already" "$freed" timer_own
 dies "has been freed already" "$freed" twice chan 5
 dies "is a channel of gmp_done_chan, which gmp_done_free frees" "$freed" done_chan
 dies "gmp_chan_free: " "$freed" other_kind
-dies ", which has been freed" "$freed" used chan
+for call in chan chan_len chan_cap chan_try_send chan_try_recv done_wait done_wait_until done_get \
+	done_set done_chan timer_set timer_stop; do
+	dies ", which has been freed" "$freed" used $call
+done
 [ "$("$freed" list | wc -l)" = 32 ]
 for call in $("$freed" list); do
 	kind=${call#gmp_}
