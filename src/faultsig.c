@@ -19,6 +19,9 @@
  *
  * Faults on g0 and of external threads go to the program's disposition without a line.
  *
+ * Each handler of the runtime has SA_RESTART, unless the program's handler that it calls has not: a
+ * system call that sleeps continues if the kernel can restart it, as in a program without handlers.
+ *
  * The program's own signals: an M has the mask of the thread that began the run.  So a child of
  * system, popen, posix_spawn or exec starts with the program's mask, from any green thread.
  *
@@ -300,8 +303,7 @@ static void on_asked(int signo, siginfo_t *info, void *context)
 	errno = saved;
 }
 
-/* Sent by sysmon, with DEBUG_chaos: delays this thread, at any instruction.  A system call that
- * sleeps returns EINTR (no SA_RESTART). */
+/* Sent by sysmon, with DEBUG_chaos: delays this thread, at any instruction. */
 static void on_chaos(int signo)
 {
 	int saved = errno;
@@ -371,7 +373,6 @@ void signal_disturb(int tid)
 		os_thread_signal(tid, LONGRUN_SIGNAL);
 }
 
-/* SA_RESTART: a system call that sleeps continues, if the kernel restarts it. */
 static const struct sigaction asking = { .sa_sigaction = on_asked,
 					 .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART };
 
@@ -446,7 +447,7 @@ void signal_ask_end(void)
 
 static int ask_init(void)
 {
-	struct sigaction chaos = { .sa_handler = on_chaos, .sa_flags = SA_ONSTACK };
+	struct sigaction chaos = { .sa_handler = on_chaos, .sa_flags = SA_ONSTACK | SA_RESTART };
 
 	if (!sends_signals())
 		return 0;
@@ -560,8 +561,7 @@ void signal_program_action(int signo, struct sigaction *sa)
 
 int signal_init(void)
 {
-	struct sigaction sa = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK },
-			 now;
+	struct sigaction sa = { .sa_sigaction = on_fault }, now;
 
 	sigemptyset(&sa.sa_mask);
 	pthread_sigmask(SIG_BLOCK, NULL, &program_mask);
@@ -574,6 +574,8 @@ int signal_init(void)
 		if (still_reached(i, &now))
 			continue;
 		handled[i].chained = false;
+		sa.sa_flags = SA_SIGINFO | SA_ONSTACK |
+			      (no_handler(&now) ? SA_RESTART : now.sa_flags & SA_RESTART);
 		if (sigaction(handled[i].signo, &sa, &handled[i].old) < 0)
 			return -errno;
 	}

@@ -17,8 +17,8 @@
 bool signal_ask_begin(void);
 void signal_ask_end(void);
 
-/* GMP_DEBUG=chaos: delays the OS thread tid for up to 50 us; a system call it sleeps in returns
- * EINTR. */
+/* GMP_DEBUG=chaos: delays the OS thread tid for up to 50 us.  A system call in which it sleeps
+ * returns EINTR if the kernel cannot restart it. */
 void signal_disturb(int tid);
 
 /* Installs the handlers; returns 0 or -errno.  signal_fini restores the previous ones, except where

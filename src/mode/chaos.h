@@ -10,7 +10,8 @@
  *                  call on an fd and each checkpoint does
  *   wakeups        some wakeups of an OS thread are late
  *   preemption     sysmon interrupts the OS threads, which then stop for up to 50 us at any
- *                  instruction; a system call that sleeps returns EINTR
+ *                  instruction; a system call that sleeps and that the kernel does not restart
+ *                  (signal(7): nanosleep, poll, one with a timeout of its socket) returns EINTR
  *   TCP            reads and writes transfer less than the caller asked for
  *   stacks         64 KiB if the program sets no size
  *

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # The conformance tests on green threads under GMP_DEBUG=chaos (src/mode/chaos.h), with one seed the
-# cases on two Ps only.  Cases of blocking code skip themselves: chaos ends it with EINTR.
+# cases on two Ps only.  Cases of calls that the kernel does not restart skip themselves: chaos ends
+# such a call with EINTR.
 #
 #   chaos.sh BUILD [SEEDS]      (default 1)
 set -u

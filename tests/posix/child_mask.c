@@ -87,7 +87,6 @@ static void expect_spawned(int how, uint64_t wanted)
 
 POSIX_TEST(spawn_by_main_gives_its_mask)
 {
-	skip_under_chaos();
 	expect_spawned(SIG_BLOCK, bit(SIGUSR2));
 	in_thread(block_sigusr1);
 	expect_spawned(SIG_BLOCK, bit(SIGUSR2));
@@ -109,7 +108,6 @@ static void *spawn_with_own_mask(void *arg)
 
 POSIX_TEST(spawn_by_another_thread_gives_its_mask)
 {
-	skip_under_chaos();
 	mask(SIG_BLOCK, SIGUSR2);
 	in_thread(spawn_with_own_mask);
 	expect_spawned(SIG_BLOCK, bit(SIGUSR2));
@@ -133,7 +131,6 @@ static void *spawn_with_attributes(void *arg)
 
 POSIX_TEST(spawn_with_a_mask_in_the_attributes_gives_that_mask)
 {
-	skip_under_chaos();
 	spawn_with_attributes(NULL);
 	in_thread(spawn_with_attributes);
 }
@@ -170,7 +167,6 @@ static void *fork_and_exec(void *arg)
 
 POSIX_TEST(fork_and_exec_by_another_thread_gives_its_mask)
 {
-	skip_under_chaos();
 	mask(SIG_BLOCK, SIGUSR2);
 	in_thread(fork_and_exec);
 }

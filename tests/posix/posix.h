@@ -27,7 +27,7 @@ __attribute__((unused)) static bool on_green(void)
 	return gmp_self() != NULL;
 }
 
-/* GMP_DEBUG=chaos ends system calls that sleep with EINTR: no test of blocking code. */
+/* GMP_DEBUG=chaos ends system calls that the kernel does not restart with EINTR. */
 __attribute__((unused)) static void skip_under_chaos(void)
 {
 	const char *debug = getenv("GMP_DEBUG");

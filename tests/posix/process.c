@@ -111,7 +111,6 @@ POSIX_TEST(waitpid_reports_a_stop)
 	int status;
 	pid_t pid = fork();
 
-	skip_under_chaos();
 	if (pid == 0) {
 		raise(SIGSTOP);
 		_exit(5);
@@ -128,7 +127,6 @@ POSIX_TEST(wait_takes_any_child)
 	int status, sum = 0;
 	pid_t pid[3] = { child(0, 1), child(10, 2), child(20, 4) };
 
-	skip_under_chaos();
 	(void)pid;
 	for (int i = 0; i < 3; i++) {
 		CHECK(wait(&status) > 0);
@@ -149,7 +147,6 @@ POSIX_TEST(wait_status_may_be_null)
 {
 	pid_t pid = child(10, 1);
 
-	skip_under_chaos();
 	CHECK_EQ(wait(NULL), pid);
 }
 
@@ -158,7 +155,6 @@ POSIX_TEST(waitid_fills_the_siginfo)
 	siginfo_t info;
 	pid_t pid = child(20, 9);
 
-	skip_under_chaos();
 	memset(&info, 0, sizeof(info));
 	CHECK_EQ(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
 	CHECK_EQ(info.si_pid, pid);
@@ -176,7 +172,6 @@ POSIX_TEST(waitid_wnohang_returns_0)
 	siginfo_t info;
 	pid_t pid = held_child(0);
 
-	skip_under_chaos();
 	memset(&info, 0, sizeof(info));
 	CHECK_EQ(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG), 0);
 	CHECK_EQ(info.si_pid, 0);
@@ -199,7 +194,6 @@ POSIX_TEST(wait3_fills_the_usage)
 	struct rusage usage;
 	int status;
 
-	skip_under_chaos();
 	memset(&usage, 0xff, sizeof(usage));
 	pid_t pid = held_child(6);
 
@@ -219,7 +213,6 @@ POSIX_TEST(wait4_takes_the_named_child)
 	int status;
 	pid_t first = child(0, 1), second = held_child(2);
 
-	skip_under_chaos();
 	CHECK_EQ(wait4(second, &status, WNOHANG, NULL), 0);
 	release();
 	CHECK_EQ(wait4(second, &status, 0, &usage), second);
@@ -318,7 +311,6 @@ POSIX_TEST(popen_reads_the_output)
 	char line[64] = "";
 	FILE *f = popen("echo text; exit 3", "r");
 
-	skip_under_chaos();
 	CHECK(f != NULL);
 	CHECK(fgets(line, sizeof(line), f) != NULL);
 	CHECK_EQ(strcmp(line, "text\n"), 0);
@@ -363,7 +355,6 @@ POSIX_TEST(pclose_child_was_taken_is_echild)
 {
 	FILE *f = popen("exit 0", "r");
 
-	skip_under_chaos();
 	CHECK(f != NULL);
 	CHECK(wait(NULL) > 0);
 	errno = 0;

@@ -187,7 +187,6 @@ POSIX_TEST(read_of_data_is_not_interrupted)
 	char buf[2];
 	int s[2];
 
-	skip_under_chaos();
 	unix_pair(s);
 	CHECK_EQ(sigaction(SIGALRM, &sa, NULL), 0);
 	for (int i = 0; i < 10000; i++) {
@@ -511,7 +510,6 @@ POSIX_TEST(read_fifo_waits)
 	struct peer p;
 	char c = 0;
 
-	skip_under_chaos();
 	snprintf(path, sizeof(path), "/tmp/gmp-posix-fifo-%d-%d", (int)getpid(), on_green());
 	CHECK_EQ(mkfifo(path, 0600), 0);
 	int keep = open(path, O_RDWR), fd = open(path, O_RDONLY);
@@ -538,7 +536,6 @@ POSIX_TEST(read_terminal_returns_a_line)
 	char buf[16] = "";
 	struct peer p;
 
-	skip_under_chaos();
 	CHECK_EQ(openpty(&master, &slave, NULL, NULL, NULL), 0);
 	peer_start(&p, type_line, &master);
 	CHECK_EQ(read(slave, buf, sizeof(buf)), 5);

@@ -192,3 +192,45 @@ TEST(chaos_system_calls_fail_with_eintr)
 {
 	run_chaos(2, 0, 0, sleep_until_eintr, NULL);
 }
+
+enum { INTERRUPTIONS = 10 };
+
+/* Answers each byte after 5 ms. */
+static void answer(void *arg)
+{
+	int *fd = arg;
+	char byte;
+
+	while (read(fd[0], &byte, 1) == 1 && byte) {
+		usleep(5000);
+		CHECK_EQ(write(fd[3], &byte, 1), 1);
+	}
+}
+
+static void read_under_chaos(UNUSED void *arg)
+{
+	struct timespec t = { 0, 5 * MS };
+	int fd[4], interrupted = 0;
+	struct ext_thread f;
+	char byte = 1;
+
+	CHECK_EQ(pipe(fd), 0);
+	CHECK_EQ(pipe(fd + 2), 0);
+	ext_thread_start(&f, answer, fd);
+	for (int i = 0; i < 5000 && interrupted < INTERRUPTIONS; i++) {
+		interrupted += nanosleep(&t, NULL) != 0 && errno == EINTR;
+		CHECK_EQ(write(fd[1], &byte, 1), 1);
+		CHECK_EQ(read(fd[2], &byte, 1), 1);
+	}
+	CHECK_EQ(interrupted, INTERRUPTIONS);
+	byte = 0;
+	CHECK_EQ(write(fd[1], &byte, 1), 1);
+	ext_thread_join(&f);
+	for (int i = 0; i < 4; i++)
+		close(fd[i]);
+}
+
+TEST(chaos_read_that_the_kernel_restarts_does_not_fail)
+{
+	run_chaos(2, 0, 0, read_under_chaos, NULL);
+}

@@ -5,6 +5,7 @@
  */
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include "util.h"
 
@@ -77,6 +78,68 @@ TEST(fault_signal_sent_and_ignored_stays_ignored)
 	CHECK_EQ(atomic_load(&ran), 1);
 	CHECK_EQ(sigaction(SIGBUS, NULL, &now), 0);
 	CHECK(now.sa_handler == SIG_IGN);
+}
+
+struct sleeper {
+	pid_t tid;
+	int fd[2];
+};
+
+static void disturb_sleeper(void *arg)
+{
+	struct sleeper *s = arg;
+
+	for (int i = 0; i < 20; i++) {
+		usleep(1000);
+		CHECK_EQ(syscall(SYS_tgkill, getpid(), s->tid, SIGSEGV), 0);
+	}
+	CHECK_EQ(write(s->fd[1], "x", 1), 1);
+}
+
+/* *arg: what the read returns. */
+static void read_disturbed(void *arg)
+{
+	struct sleeper s;
+	struct ext_thread f;
+	char byte;
+
+	CHECK_EQ(gmp_lock_thread(), 0);
+	s.tid = (pid_t)syscall(SYS_gettid);
+	CHECK_EQ(pipe(s.fd), 0);
+	ext_thread_start(&f, disturb_sleeper, &s);
+	*(ssize_t *)arg = read(s.fd[0], &byte, 1);
+	ext_thread_join(&f);
+	close(s.fd[0]);
+	close(s.fd[1]);
+	CHECK_EQ(gmp_unlock_thread(), 0);
+}
+
+TEST(fault_signal_sent_and_ignored_does_not_end_a_read)
+{
+	struct sigaction sa = { .sa_handler = SIG_IGN };
+	ssize_t got = 0;
+
+	CHECK_EQ(sigaction(SIGSEGV, &sa, NULL), 0);
+	CHECK_EQ(gmp_run(read_disturbed, &got, NULL), 0);
+	CHECK_EQ(got, 1);
+}
+
+static void nothing_handler(UNUSED int signo)
+{
+}
+
+TEST(fault_signal_sent_ends_a_read_as_its_handler_says)
+{
+	struct sigaction sa = { .sa_handler = nothing_handler, .sa_flags = SA_RESTART };
+	ssize_t got = 0;
+
+	CHECK_EQ(sigaction(SIGSEGV, &sa, NULL), 0);
+	CHECK_EQ(gmp_run(read_disturbed, &got, NULL), 0);
+	CHECK_EQ(got, 1);
+	sa.sa_flags = 0;
+	CHECK_EQ(sigaction(SIGSEGV, &sa, NULL), 0);
+	CHECK_EQ(gmp_run(read_disturbed, &got, NULL), 0);
+	CHECK_EQ(got, -1);
 }
 
 static void send_segv(UNUSED void *arg)
