@@ -87,6 +87,7 @@ static int park_poll(struct pollfd *fds, nfds_t n, int64_t deadline)
 	int saved = errno;
 
 	cancel_point();
+	n = (unsigned)n; /* the kernel takes 32 bits of it */
 	int ready = io_poll(fds, n, deadline);
 
 	switch (ready) {

@@ -258,6 +258,8 @@ int gmp_poll(struct pollfd *fds, nfds_t n, int64_t deadline)
 {
 	bool external = !self_green();
 
+	if ((uint64_t)n > UINT32_MAX) /* poll(2) would see the low 32 bits alone */
+		return -EINVAL;
 	if (n && !fds)
 		return -EFAULT;
 	cancel_hold();

@@ -278,6 +278,25 @@ POSIX_TEST(poll_bad_argument_is_an_error)
 	CHECK_ERRNO(poll(&p, much, 0), EINVAL);
 }
 
+/* The kernel takes 32 bits of the count. */
+POSIX_TEST(poll_ignores_the_upper_bits_of_the_count)
+{
+	struct pollfd p = { .fd = 0, .events = POLLIN };
+	struct timespec t = { 0, 1000000 };
+	volatile nfds_t much = ((nfds_t)1 << 32) + 1, wraps = (nfds_t)1 << 61 | 1;
+	int s[2];
+
+	unix_pair(s);
+	p.fd = s[0];
+	CHECK_EQ(poll(&p, much, 1), 0);
+	CHECK_EQ(poll(&p, wraps, 1), 0);
+	CHECK_EQ(ppoll(&p, wraps, &t, NULL), 0);
+	CHECK_EQ(write(s[1], "x", 1), 1);
+	CHECK_EQ(poll(&p, wraps, -1), 1);
+	CHECK_EQ(p.revents, POLLIN);
+	close_pair(s);
+}
+
 /* A signal that is pending is delivered in the call, by its mask. */
 static volatile sig_atomic_t signals;
 

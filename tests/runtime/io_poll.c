@@ -201,6 +201,32 @@ TEST(poll_unreadable_fds_without_runtime_returns_efault)
 	poll_unreadable_fds(NULL);
 }
 
+/* The low 32 bits of the first two are a valid number; the others overflow a size of entries. */
+static void poll_too_many(void *arg)
+{
+	static const uint64_t n[] = { UINT64_C(1) << 32, (UINT64_C(1) << 32) + 1,
+				      (UINT64_C(1) << 61) + 1, (UINT64_C(1) << 58) + 1,
+				      UINT64_MAX };
+	struct pollfd p = { .fd = -1, .events = POLLIN };
+
+	(void)arg;
+	for (size_t i = 0; i < sizeof(n) / sizeof(n[0]); i++) {
+		CHECK_EQ(gmp_poll(&p, (nfds_t)n[i], 0), -EINVAL);
+		CHECK_EQ(gmp_poll(&p, (nfds_t)n[i], gmp_deadline(MS)), -EINVAL);
+	}
+	if (!SANITIZED) /* a sanitizer reads all records before the call */
+		CHECK_EQ(gmp_poll(&p, UINT32_MAX, 0), -EINVAL); /* above RLIMIT_NOFILE */
+}
+
+RT(poll_of_2_to_the_32_or_more_returns_einval)
+{
+	struct ext_thread f;
+
+	poll_too_many(NULL);
+	ext_thread_start(&f, poll_too_many, NULL);
+	ext_thread_join(&f);
+}
+
 TEST(poll_without_runtime_works)
 {
 	struct pollfd none = { .fd = -1, .events = POLLIN };
