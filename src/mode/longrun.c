@@ -49,7 +49,8 @@
  *             (p_steps).  While libdw searches, a delay of another thread may be a wait for libdw:
  *             it is not reported.
  *  LONGRUN-6  Answers are written even if the program calls exit: a handler of atexit writes the
- *             questions that are DONE, after sysmon has written the one in progress.
+ *             questions that are DONE, after sysmon has written the one in progress, and sysmon
+ *             writes none after that: libdw would run beside the end of the process.
  *             `writing.mutex` is held while a question is written.  The handler writes on a thread
  *             of its own, since the caller of exit may have a small stack.
  *  LONGRUN-7  An answer to a dump has frames only if the signal arrived on the green thread's side:
@@ -358,7 +359,12 @@ static void longrun_measure(int i, int64_t since, int64_t now)
 	if (run < sched.slice)
 		return;
 	delay = delay < 0 || b->delay < 0 ? -1 : delay - b->delay;
-	switch (longrun_classify(elapsed, cpu, delay, os_thread_state(tid))) {
+	char state = os_thread_state(tid);
+	enum longrun_kind kind = longrun_classify(elapsed, cpu, delay, state);
+
+	if (kind != LONGRUN_SLEEPS && (state == 'S' || state == 'D'))
+		return; /* LONGRUN-8: it was delayed before it began to sleep */
+	switch (kind) {
 	case LONGRUN_COMPUTES:
 		if (run >= b->next)
 			ask_about(i, LONGRUN_COMPUTES, run, min_of(cpu, run), now);
@@ -629,14 +635,15 @@ static void write_finding(const struct question *q)
 static struct {
 	pthread_mutex_t mutex; /* LONGRUN-6 */
 	int tid;               /* (a) of its holder; 0: none */
-	int pid; /* (a) whose questions these are: a fork copies them; 0: there are none */
+	int pid;    /* (a) whose questions these are: a fork copies them; 0: there are none */
+	bool ended; /* by the mutex: the program has called exit */
 } writing = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
 static void write_answers(void)
 {
 	pthread_mutex_lock(&writing.mutex);
 	st_rlx(&writing.tid, os_thread_id());
-	for (int i = 0; i < SYSMON_QUESTIONS; i++) {
+	for (int i = 0; i < SYSMON_QUESTIONS && !writing.ended; i++) {
 		struct question *q = &questions[i];
 		uint32_t state = ld_acq(&q->state); /* ORD(longrun) */
 
@@ -664,17 +671,10 @@ static void *write_last(void *arg)
 {
 	(void)arg;
 	write_answers();
+	pthread_mutex_lock(&writing.mutex);
+	writing.ended = true;
+	pthread_mutex_unlock(&writing.mutex);
 	return NULL;
-}
-
-/* True if a question of sysmon is answered, being answered or being written. */
-static bool has_answers(void)
-{
-	bool any = ld_rlx(&writing.tid) != 0;
-
-	for (int i = 0; i < SYSMON_QUESTIONS; i++)
-		any |= ld_rlx(&questions[i].state) >= ANSWERING;
-	return any;
 }
 
 /* LONGRUN-6.  Does nothing if a signal handler on sysmon calls exit while sysmon writes. */
@@ -683,8 +683,7 @@ static void write_at_exit(void)
 	struct p *paused;
 	pthread_t t;
 
-	if (ld_rlx(&writing.pid) != getpid() || !has_answers() ||
-	    ld_rlx(&writing.tid) == os_thread_id())
+	if (ld_rlx(&writing.pid) != getpid() || ld_rlx(&writing.tid) == os_thread_id())
 		return;
 	paused = run_pause();
 	if (os_thread_start(&t, write_last, NULL, EXIT_STACK) == 0)
@@ -704,6 +703,7 @@ void longrun_begin(void)
 		atexit(write_at_exit); /* a child of fork has this one */
 	else if (ld_rlx(&writing.pid) != getpid())
 		pthread_mutex_init(&writing.mutex, NULL); /* a fork may copy it locked */
+	writing.ended = false;
 	st_rlx(&writing.tid, 0);
 	st_rlx(&writing.pid, (int)getpid());
 }
