@@ -12,6 +12,7 @@
 
 #include "enter.h"
 #include "posix/hook.h"
+#include "posix/user.h"
 
 /* The kernel's least size, which differs from sysconf(_SC_MINSIGSTKSZ). */
 #ifdef __aarch64__
@@ -51,16 +52,13 @@ HOOK int sigaltstack(const stack_t *set, stack_t *old)
 
 	if (!has_own_stack())
 		return LIBC(sigaltstack)(set, old);
-	stack_t before = { .ss_sp = s->alternate,
+	stack_t new,
+		before = { .ss_sp = s->alternate,
 			   .ss_size = s->alternate_size,
 			   .ss_flags = s->alternate_flags | (s->alternate_size ? 0 : SS_DISABLE) };
-	int err = set ? store(s, set) : 0;
+	int err = !set ? 0 : !user_read(&new, set, sizeof(new)) ? EFAULT : store(s, &new);
 
-	if (err) {
-		errno = err;
-		return -1;
-	}
-	if (old)
-		*old = before;
-	return 0;
+	if (!err && old && !user_write(old, &before, sizeof(before)))
+		err = EFAULT;
+	return (int)hook_return(-err);
 }

@@ -49,6 +49,7 @@
 #include "mode/chaos.h"
 #include "posix/parked.h"
 #include "posix/seccomp.h"
+#include "posix/user.h"
 
 #ifndef FUTEX_LOCK_PI2
 #define FUTEX_LOCK_PI2 13 /* Linux 5.14 */
@@ -75,26 +76,13 @@ static long in_kernel(const struct futex_call *c)
 enum { PAGES = 512 };
 static uintptr_t readable_pages[PAGES]; /* (a) FUTEX-5 */
 
-/* A requeue of no waiter reads and compares the word.  Leaves errno as it was. */
-static noinline bool kernel_reads(uintptr_t at)
-{
-	int saved = errno;
-	uint32_t *word = (uint32_t *)(at & -sizeof(*word));
-	bool bad = in_kernel(&(struct futex_call){
-			   .word = word, .op = FUTEX_CMP_REQUEUE_PRIVATE, .word2 = word }) < 0 &&
-		   errno == EFAULT;
-
-	errno = saved;
-	return !bad;
-}
-
 static bool is_readable(uintptr_t at)
 {
 	uintptr_t page = (at & -(uintptr_t)PAGE) | 1, *entry = &readable_pages[at / PAGE % PAGES];
 
 	if (likely(ld_rlx(entry) == page))
 		return true;
-	if (!kernel_reads(at))
+	if (!user_reads((const void *)at, 1))
 		return false;
 	st_rlx(entry, page);
 	return true;

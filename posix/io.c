@@ -96,7 +96,8 @@ static ssize_t readv_waiting(int fd, const struct iovec *v, int count)
 		if (n == -EOPNOTSUPP || n == -ENOSYS)
 			return IO_REPEATING(LIBC(readv)(fd, v, count));
 		if (n != -EAGAIN) {
-			io_note_length(fd, w.seen, n, v[count - 1].iov_len);
+			if (likely(n >= 0)) /* otherwise v may be a bad address */
+				io_note_length(fd, w.seen, n, v[count - 1].iov_len);
 			return n;
 		}
 		int err = io_not_ready(&w);

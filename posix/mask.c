@@ -40,6 +40,7 @@
 #include "posix/receiver.h"
 #include "posix/siginfo.h"
 #include "posix/signal.h"
+#include "posix/user.h"
 
 /* SIGKILL and SIGSTOP, and what libc never blocks. */
 #define NEVER_BLOCKED (mask_bit(SIGKILL) | mask_bit(SIGSTOP) | mask_bit(32) | mask_bit(33))
@@ -189,8 +190,8 @@ static int change(int how, const sigset_t *set, sigset_t *old)
 		set_own_mask(how == SIG_BLOCK     ? before | bits
 			     : how == SIG_SETMASK ? bits
 						  : before & ~bits);
-	if (old)
-		*old = mask_set(before);
+	if (old && !user_write(old, &before, sizeof(before)))
+		return EFAULT; /* the change is made, as in the kernel */
 	return 0;
 }
 
@@ -247,11 +248,17 @@ static void change_kernel(int how, uint64_t bits)
 		m->sigmask &= ~bits;
 }
 
+/* set of a call: the caller's mask is swapped.  The kernel refuses a bad address. */
+static bool swaps(const sigset_t *set)
+{
+	return set && has_own_mask() && user_reads(set, sizeof(uint64_t));
+}
+
 uint64_t mask_swap(const sigset_t *set)
 {
 	uint64_t before;
 
-	if (!set || !has_own_mask())
+	if (!swaps(set))
 		return 0;
 	before = own_mask();
 	note_use();
@@ -283,7 +290,7 @@ void mask_swap_back(const sigset_t *set, uint64_t before)
 {
 	struct receiver *r;
 
-	if (!set || !has_own_mask())
+	if (!swaps(set))
 		return;
 	r = receiver_self();
 	kill_swap_mask_back(before); /* first: no handler runs between the call and the unblock */

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "posix/cancel.h"
+#include "posix/user.h"
 #include "posix/wait.h"
 
 /* Largest nfds of a select that parks; more are blocking code. */
@@ -184,24 +185,27 @@ static void list_fds(struct select_call *c)
 	}
 }
 
-/* Copy the sets to memory, of which a part is for the fds.  False: no memory. */
-static bool select_begin(struct select_call *c)
+/* Copy the sets to memory, of which a part is for the fds.  Returns 0, -ENOMEM or -EFAULT. */
+static int select_begin(struct select_call *c)
 {
 	c->words = ((unsigned)c->n + WORD_BITS - 1) / WORD_BITS;
 	size_t bytes = c->words * sizeof(set_word);
 	char *memory = malloc(SETS * bytes + (size_t)c->n * sizeof(struct pollfd) + 1);
 
 	if (!memory)
-		return false;
+		return -ENOMEM;
 	c->fds = (struct pollfd *)(memory + SETS * bytes);
 	for (int i = 0; i < SETS; i++) {
 		if (!c->sets[i])
 			continue;
 		c->asked[i] = (set_word *)(memory + (size_t)i * bytes);
-		memcpy(c->asked[i], c->sets[i], bytes);
+		if (!user_read(c->asked[i], c->sets[i], bytes)) {
+			free(memory);
+			return -EFAULT;
+		}
 	}
 	list_fds(c);
-	return true;
+	return 0;
 }
 
 static void select_end(struct select_call *c)
@@ -209,7 +213,7 @@ static void select_end(struct select_call *c)
 	free((char *)c->fds - SETS * c->words * sizeof(set_word));
 }
 
-/* The caller's sets as they were. */
+/* The caller's sets as they were; the kernel has written to them. */
 static void restore_sets(const struct select_call *c)
 {
 	for (int i = 0; i < SETS; i++)
@@ -269,9 +273,11 @@ static int select_call(struct select_call *c)
 {
 	if (c->n < 0 || c->n > SELECT_MOST)
 		return -EOPNOTSUPP;
-	if (!select_begin(c))
-		return -ENOMEM;
-	int result = select_now(c);
+	int result = select_begin(c);
+
+	if (result)
+		return result;
+	result = select_now(c);
 
 	if (result == 0 && c->deadline > gmp_now())
 		result = select_waiting(c);

@@ -22,6 +22,7 @@
 #include "posix/cancel.h"
 #include "posix/hook.h"
 #include "posix/mask.h"
+#include "posix/user.h"
 
 /* The value of call, which may wait, in each kind of caller; by: how blocking code evaluates it. */
 #define MAY_WAIT(waits, by, call)                                                                  \
@@ -38,15 +39,18 @@
 static pid_t wait_for(pid_t pid, int *status)
 {
 	pid_t result;
+	int got;
 
 	cancel_point();
 	do {
 		handler_wait_begin();
-		result = gmp_waitpid(pid, status, 0);
+		result = gmp_waitpid(pid, &got, 0);
 		handler_wait_end();
 	} while (result == -EINTR && handler_restarts());
 	if (result == -ECANCELED)
 		cancel_waited();
+	if (result > 0 && status && !user_write(status, &got, sizeof(got)))
+		result = -EFAULT;
 	return (pid_t)hook_return(result);
 }
 

@@ -13,6 +13,7 @@
  */
 #include "posix/cancel.h"
 #include "posix/message.h"
+#include "posix/user.h"
 #include "posix/wait.h"
 
 static ssize_t finish(ssize_t n, int saved)
@@ -189,16 +190,25 @@ struct recvmmsg_args {
 	int64_t deadline; /* of the timeout */
 };
 
-/* As in the kernel, the timeout is read after each receipt, and updated then. */
+/* As in the kernel, the clock is read after each receipt. */
 static bool is_late(const struct recvmmsg_args *a)
 {
-	if (!a->timeout)
-		return false;
-	int64_t left = a->deadline - gmp_now();
+	return a->timeout && gmp_now() >= a->deadline;
+}
 
-	left = left > 0 ? left : 0;
-	*a->timeout = (struct timespec){ left / GMP_S, left % GMP_S };
-	return left == 0;
+static struct timespec rest_of(const struct recvmmsg_args *a)
+{
+	int64_t left = max_of(a->deadline - gmp_now(), (int64_t)0);
+
+	return (struct timespec){ left / GMP_S, left % GMP_S };
+}
+
+/* The kernel updates the caller's timeout if a message was received. */
+static ssize_t recvmmsg_end(const struct recvmmsg_args *a, unsigned done)
+{
+	struct timespec rest = rest_of(a);
+
+	return a->timeout && !user_write(a->timeout, &rest, sizeof(rest)) ? -EFAULT : (ssize_t)done;
 }
 
 /* Also as there: an error after the first message is not reported, and waits for the next call. */
@@ -221,15 +231,18 @@ static ssize_t recvmmsg_waiting(const struct recvmmsg_args *a)
 			int err = io_not_ready(&w);
 
 			if (err == IO_BLOCK) {
+				struct timespec rest = rest_of(a);
+
 				got = IO_BLOCKING(LIBC(recvmmsg)(a->fd, a->m + done, a->n - done,
-								 a->flags, a->timeout));
+								 a->flags,
+								 a->timeout ? &rest : NULL));
 				done += got > 0 ? (unsigned)got : 0;
 				break;
 			}
 			got = err;
 		}
 	} while (got >= 0 && done < a->n);
-	return done ? (ssize_t)done : got;
+	return done ? recvmmsg_end(a, done) : got;
 }
 
 static bool is_valid(const struct timespec *t)
@@ -248,13 +261,15 @@ HOOK int recvmmsg(int fd, struct mmsghdr *m, unsigned n, int flags, struct times
 	}
 	cancel_point();
 	gmp_checkpoint();
-	if (n == 0 || (timeout && !is_valid(timeout)) || flags & MSG_WAITALL)
+	struct timespec time;
+	bool bad = timeout && (!user_read(&time, timeout, sizeof(time)) || !is_valid(&time));
+
+	if (n == 0 || bad || flags & MSG_WAITALL)
 		return HOOK_BLOCKING(LIBC(recvmmsg)(fd, m, n, flags, timeout));
 	struct recvmmsg_args a = { fd, flags, m, n, timeout, GMP_FOREVER };
 
 	if (timeout)
-		a.deadline = gmp_deadline(timeout->tv_sec < INT32_MAX
-						  ? timeout->tv_sec * GMP_S + timeout->tv_nsec
-						  : INT64_MAX);
+		a.deadline = gmp_deadline(
+			time.tv_sec < INT32_MAX ? time.tv_sec * GMP_S + time.tv_nsec : INT64_MAX);
 	return (int)finish(recvmmsg_waiting(&a), saved);
 }

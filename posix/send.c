@@ -10,6 +10,7 @@
 #include "posix/message.h"
 
 #include "posix/cancel.h"
+#include "posix/user.h"
 #include "posix/wait.h"
 
 static ssize_t send_blocking(const struct message *m, size_t done)
@@ -216,9 +217,13 @@ static ssize_t sendmmsg_waiting(int fd, struct mmsghdr *m, unsigned n, int flags
 				break;
 		} else if (result == -EAGAIN) {
 			result = sendmsg_waiting(fd, &m[done].msg_hdr, flags);
+			unsigned sent = (unsigned)result;
+
+			if (result >= 0 && !user_write(&m[done].msg_len, &sent, sizeof(sent)))
+				result = -EFAULT; /* as the kernel: sent, and not counted */
 			if (result < 0)
 				break;
-			m[done++].msg_len = (unsigned)result;
+			done++;
 		} else {
 			break;
 		}

@@ -23,6 +23,7 @@
 #include "posix/kill.h"
 #include "posix/receiver.h"
 #include "posix/siginfo.h"
+#include "posix/user.h"
 
 static struct timespec left_of(int64_t deadline)
 {
@@ -109,19 +110,27 @@ static int wait_for_info(const sigset_t *set, siginfo_t *info, const struct time
 {
 	siginfo_t got;
 	enum hook_how how = hook_how();
+	struct timespec time;
+	uint64_t mask;
 
 	if (how == HOOK_PARK)
 		cancel_point();
-	int signo = how == HOOK_LIBC ? LIBC(sigtimedwait)(set, &got, timeout)
-				     : HOOK_BLOCKING(wait_kernel(set, &got, timeout));
+	if (!user_read(&mask, set, sizeof(mask)) ||
+	    (timeout && !user_read(&time, timeout, sizeof(time))))
+		return (int)hook_return(-EFAULT);
+	sigset_t copy = mask_set(mask);
+
+	timeout = timeout ? &time : NULL;
+	int signo = how == HOOK_LIBC ? LIBC(sigtimedwait)(&copy, &got, timeout)
+				     : HOOK_BLOCKING(wait_kernel(&copy, &got, timeout));
 
 	if (signo < 0 && errno == ECANCELED)
 		cancel_point(); /* ends the caller */
 	if (signo > 0) {
 		siginfo_unpack_sig(&got);
 		got.si_errno = 0;
-		if (info)
-			*info = got;
+		if (info && !user_write(info, &got, sizeof(got)))
+			return (int)hook_return(-EFAULT);
 	}
 	return signo;
 }
@@ -233,6 +242,8 @@ HOOK int sigsuspend(const sigset_t *set)
 
 	if (how == HOOK_LIBC)
 		return LIBC(sigsuspend)(set);
+	if (!user_reads(set, sizeof(uint64_t)))
+		return (int)hook_return(-EFAULT);
 	if (how == HOOK_PARK)
 		receiver_begin();
 	if (how == HOOK_PARK && kill_reaches_caller())

@@ -25,6 +25,7 @@
 #include "posix/receiver.h"
 #include "posix/siginfo.h"
 #include "posix/thread.h"
+#include "posix/user.h"
 
 /* With the table's lock: the thread, or NULL.  In the child of a fork also its first thread before
  * the runtime starts, whose id the kernel does not know either. */
@@ -209,8 +210,7 @@ HOOK int pthread_getname_np(pthread_t self, char *to, size_t n)
 		strncpy(name, program_invocation_short_name, sizeof(name) - 1);
 		name[sizeof(name) - 1] = '\0';
 	}
-	memcpy(to, name, sizeof(name));
-	return 0;
+	return user_write(to, name, sizeof(name)) ? 0 : EFAULT;
 }
 
 /* --- scheduling --- */
@@ -250,7 +250,8 @@ HOOK int pthread_setaffinity_np(pthread_t self, size_t n, const cpu_set_t *set)
 
 	if (err)
 		return err;
-	memcpy(&both, set, n < sizeof(both) ? n : sizeof(both));
+	if (!user_read(&both, set, min_of(n, sizeof(both))))
+		return EFAULT;
 	CPU_AND(&both, &both, &all);
 	return CPU_COUNT(&both) ? 0 : EINVAL;
 }
@@ -262,10 +263,26 @@ HOOK int pthread_getaffinity_np(pthread_t self, size_t n, cpu_set_t *set)
 	return process_affinity(n, set);
 }
 
+/* As the kernel reads it.  Not inlined: pthread.h declares that param is not NULL. */
+static noinline int read_param(struct sched_param *to, const void *param)
+{
+	if (!param)
+		return EINVAL;
+	return user_read(to, param, sizeof(*to)) ? 0 : EFAULT;
+}
+
 HOOK int pthread_setschedparam(pthread_t self, int policy, const struct sched_param *param)
 {
+	if (!is_green(self))
+		return LIBC(pthread_setschedparam)(self, policy, param);
 	int least = sched_get_priority_min(policy), most = sched_get_priority_max(policy);
-	bool valid = least >= 0 && param->sched_priority >= least && param->sched_priority <= most;
+	struct sched_param p;
+
+	int err = read_param(&p, param);
+
+	if (err)
+		return err;
+	bool valid = least >= 0 && p.sched_priority >= least && p.sched_priority <= most;
 	bool stored = policy == SCHED_OTHER || policy == SCHED_BATCH || policy == SCHED_IDLE;
 
 	threads_lock();
@@ -274,8 +291,6 @@ HOOK int pthread_setschedparam(pthread_t self, int policy, const struct sched_pa
 	if (t && valid && stored)
 		st_rlx(&t->policy, policy);
 	threads_unlock();
-	if (!t)
-		return LIBC(pthread_setschedparam)(self, policy, param);
 	if (!valid)
 		return EINVAL;
 	return stored ? 0 : EPERM;

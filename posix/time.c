@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "posix/cancel.h"
 #include "posix/hook.h"
+#include "posix/user.h"
 
 /* A step of the clock delays the end of an absolute sleep by up to that; each poll is a wakeup. */
 enum { STEP_NS = 1000000000, NS_PER_S = 1000000000 };
@@ -72,7 +73,8 @@ static int sleep_on(clockid_t clock, bool steps, int64_t end, int64_t ns)
 	return err;
 }
 
-/* Relative sleep of the caller, which parks.  Returns 0 or an errno value. */
+/* Relative sleep of the caller, which parks.  rest: NULL, or the caller's.  Returns 0 or an errno
+ * value. */
 static int sleep_for(clockid_t clock, const struct timespec *t, struct timespec *rest)
 {
 	bool steps = clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC;
@@ -83,17 +85,21 @@ static int sleep_for(clockid_t clock, const struct timespec *t, struct timespec 
 		end = INT64_MAX;
 	int err = sleep_on(by, steps, end, ns);
 
-	if (err && rest)
-		*rest = to_timespec(end - clock_now(by));
+	if (err && rest) {
+		struct timespec left = to_timespec(end - clock_now(by));
+
+		if (!user_write(rest, &left, sizeof(left)))
+			return EFAULT;
+	}
 	return err;
 }
 
-/* 0, or why the time is refused. */
-static int check_time(const struct timespec *t)
+/* Read the caller's time.  0, or why it is refused. */
+static int read_time(struct timespec *to, const struct timespec *t)
 {
-	if (!t)
+	if (!user_read(to, t, sizeof(*to)))
 		return EFAULT;
-	return is_valid(t) ? 0 : EINVAL;
+	return is_valid(to) ? 0 : EINVAL;
 }
 
 HOOK int nanosleep(const struct timespec *t, struct timespec *rest)
@@ -103,9 +109,10 @@ HOOK int nanosleep(const struct timespec *t, struct timespec *rest)
 	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(nanosleep)(t, rest));
 	case HOOK_PARK: break;
 	}
-	int err = check_time(t);
+	struct timespec time;
+	int err = read_time(&time, t);
 
-	return (int)hook_return(-(err ? err : sleep_for(CLOCK_REALTIME, t, rest)));
+	return (int)hook_return(-(err ? err : sleep_for(CLOCK_REALTIME, &time, rest)));
 }
 
 static bool parks_on(clockid_t clock)
@@ -128,14 +135,15 @@ HOOK int clock_nanosleep(clockid_t clock, int flags, const struct timespec *t,
 		return LIBC(clock_nanosleep)(clock, flags, t, rest);
 	if (how == HOOK_BLOCK || !parks_on(clock))
 		return HOOK_BLOCKING(LIBC(clock_nanosleep)(clock, flags, t, rest));
-	int saved = errno, err = check_time(t);
+	struct timespec time;
+	int saved = errno, err = read_time(&time, t);
 
 	if (!err && flags & TIMER_ABSTIME) {
-		int64_t end = to_ns(t);
+		int64_t end = to_ns(&time);
 
 		err = sleep_on(clock, clock != CLOCK_MONOTONIC, end, end - clock_now(clock));
 	} else if (!err) {
-		err = sleep_for(clock, t, rest);
+		err = sleep_for(clock, &time, rest);
 	}
 	errno = saved;
 	return err;
