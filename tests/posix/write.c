@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 
 #include "fds.h"
@@ -232,23 +233,71 @@ static void read_some(void *fd)
 	close(*(int *)fd);
 }
 
+/* The peer, fd s[1 - own], closes after a part. */
+static void check_part(int writer, int s[2], int own)
+{
+	struct peer p;
+
+	sigpipes = 0;
+	peer_start(&p, read_some, &s[1 - own]);
+	ssize_t n = writers[writer](s[own], large, LARGE);
+
+	CHECK(n > 0 && n < LARGE);
+	CHECK_EQ(sigpipes, 0);
+	peer_join(&p);
+	close(s[own]);
+}
+
 POSIX_TEST(write_to_a_peer_that_closes_returns_a_part)
 {
 	make_large();
 	signal(SIGPIPE, count_sigpipe);
 	for (int i = 0; i < WRITERS; i++) {
-		struct peer p;
 		int s[2];
 
 		unix_pair(s);
-		sigpipes = 0;
-		peer_start(&p, read_some, &s[0]);
-		ssize_t n = writers[i](s[1], large, LARGE);
+		check_part(i, s, 1);
+	}
+}
 
-		CHECK(n > 0 && n < LARGE);
-		CHECK_EQ(sigpipes, 0);
-		peer_join(&p);
-		close(s[1]);
+/* A number that was a pipe's, closed by a call that is not replaced. */
+POSIX_TEST(write_to_a_peer_with_a_reused_number_returns_a_part)
+{
+	skip_under_chaos(); /* sysmon opens files, which may get the number */
+	make_large();
+	signal(SIGPIPE, count_sigpipe);
+	for (int i = 0; i < STREAMS; i++) {
+		int s[2], was[2];
+
+		CHECK_EQ(pipe(was), 0);
+		CHECK_EQ(write(was[1], "x", 1), 1);
+		fclose(fdopen(was[1], "w"));
+		unix_pair(s);
+		CHECK_EQ(s[0], was[1]);
+		check_part(i, s, 0);
+		close(was[0]);
+	}
+}
+
+/* Of the file of that number all is written, also if it is non-blocking. */
+POSIX_TEST(write_to_a_file_with_a_reused_number_is_whole)
+{
+	skip_under_chaos(); /* sysmon opens files, which may get the number */
+	make_large();
+	for (int i = 0; i < STREAMS; i++) {
+		int was[2], to = text_file("");
+		struct stat st;
+
+		CHECK_EQ(pipe(was), 0);
+		CHECK_EQ(write(was[1], "x", 1), 1);
+		fclose(fdopen(was[1], "w"));
+		CHECK_EQ(dup(to), was[1]);
+		set_nonblocking(to, true);
+		CHECK_EQ(writers[i](was[1], large, LARGE), LARGE);
+		CHECK_EQ(fstat(to, &st), 0);
+		CHECK_EQ(st.st_size, LARGE);
+		close_pair(was);
+		close(to);
 	}
 }
 
