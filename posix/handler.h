@@ -26,8 +26,15 @@
 #include "base/atomic.h"
 #include "base/base.h"
 #include "base/tls.h"
+#include "posix/cputime.h"
 
-/* (a) The program has installed a handler, or has changed a mask; never cleared. */
+/*
+ * (a) What waits must do more; never cleared.
+ *
+ * USED_SIGNALS  the program has installed a handler, or has changed a mask
+ * USED_CLOCKS   a green thread uses the clock of its CPU time (cputime.c)
+ */
+enum { USED_SIGNALS = 1, USED_CLOCKS = 2 };
 extern uint32_t gmp__signals_used __attribute__((visibility("hidden")));
 
 /* The slow paths of the functions below. */
@@ -35,10 +42,15 @@ bool gmp__handler_runs(void);
 void gmp__handler_wait_begin(void);
 void gmp__handler_wait_end(void);
 
+static inline bool signals_used(void)
+{
+	return unlikely(ld_rlx(&gmp__signals_used) & USED_SIGNALS);
+}
+
 /* True in a handler, which must not park: the OS thread's signal mask would stay as it is. */
 static inline bool handler_runs(void)
 {
-	return unlikely(ld_rlx(&gmp__signals_used)) && gmp__handler_runs();
+	return signals_used() && gmp__handler_runs();
 }
 
 static inline void handler_wait_begin(void)
@@ -53,9 +65,22 @@ static inline void handler_wait_end(void)
 		gmp__handler_wait_end();
 }
 
+/* Around gmp_block_leave, outside of such a pair. */
+static inline void handler_block_ending(void)
+{
+	if (unlikely(ld_rlx(&gmp__signals_used) & USED_CLOCKS))
+		gmp__cputime_stop();
+}
+
+static inline void handler_block_ended(void)
+{
+	if (unlikely(ld_rlx(&gmp__signals_used) & USED_CLOCKS))
+		gmp__cputime_start();
+}
+
 static inline void handler_call_begin(void)
 {
-	if (unlikely(ld_rlx(&gmp__signals_used)))
+	if (signals_used())
 		gmp__signal_state()->ran = false;
 }
 
@@ -63,7 +88,7 @@ static inline void handler_call_begin(void)
  * here: code that is not replaced may have installed one. */
 static inline bool handler_has_run(void)
 {
-	return !ld_rlx(&gmp__signals_used) || gmp__signal_state()->ran;
+	return !signals_used() || gmp__signal_state()->ran;
 }
 
 /* All handlers that ran in the last handler_wait_end have SA_RESTART. */

@@ -46,11 +46,13 @@ static inline enum hook_how hook_how(void)
 #define HOOK_BLOCKING(call)                                                                        \
 	({                                                                                         \
 		gmp_block_enter();                                                                 \
-		if (unlikely(ld_rlx(&gmp__signals_used)))                                          \
+		if (signals_used())                                                                \
 			mask_apply();                                                              \
 		__auto_type hook_result_ = (call);                                                 \
 		int hook_errno_ = errno;                                                           \
+		handler_block_ending();                                                            \
 		gmp_block_leave();                                                                 \
+		handler_block_ended();                                                             \
 		errno = hook_errno_;                                                               \
 		hook_result_;                                                                      \
 	})

@@ -92,7 +92,7 @@ static void note_use(void)
 {
 	static uint32_t registered;
 
-	st_rlx(&gmp__signals_used, 1u);
+	or_rlx(&gmp__signals_used, (uint32_t)USED_SIGNALS);
 	if (!ld_rlx(&registered) && pthread_atfork(NULL, NULL, forked) == 0)
 		st_rlx(&registered, 1u);
 }
@@ -128,7 +128,7 @@ void mask_apply(void)
 
 uint64_t mask_for_child(void)
 {
-	bool own = ld_rlx(&gmp__signals_used) && has_own_mask();
+	bool own = signals_used() && has_own_mask();
 	sigset_t set = mask_set(own ? own_mask() : 0), before;
 
 	LIBC(pthread_sigmask)(own ? SIG_SETMASK : SIG_BLOCK, &set, &before);

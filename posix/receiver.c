@@ -60,6 +60,10 @@
  *               exchanged later than the receiver's (`swapped` is set before that, and cleared
  *               after the receiver has its former mask again).  Step 4 waits without bound until
  *               the OS thread admits the signal: the handler must end that call.
+ *   RECEIVER-10 The kernel sends the ticks of ITIMER_PROF and ITIMER_VIRTUAL to the OS thread that
+ *               uses the CPU.  So the green thread that a tick interrupts handles it, unless that
+ *               is busy or in the runtime: then main does.
+ *
  *
  * SIG_FORWARD is a signal of libc (SIGCANCEL), which is sent to the signal thread by nothing else,
  * and which is blocked there.  siginfo.c packs the siginfo.
@@ -357,6 +361,20 @@ static bool route_to_thread_sig(bool handled, const siginfo_t *info, const struc
 	return !handled || !busy || !forward_sig(info);
 }
 
+/* RECEIVER-10 */
+static bool is_own_tick_sig(int signo, const siginfo_t *info, const struct g *gp)
+{
+	if ((signo != SIGPROF && signo != SIGVTALRM) || info->si_code != SI_KERNEL)
+		return false;
+	if (!gp || !(gp->resume & RESUME_OWN_TLS) || kill_is_busy_sig(gp))
+		return false;
+	const struct receiver *r = interrupted_receiver_sig(gp);
+	const struct signal_state *s = gmp__signal_state();
+	uint64_t mask = s->has_mask ? s->mask : receiver_default_mask();
+
+	return !(mask & mask_bit(signo)) && !(r && ld_rlx(&r->busy));
+}
+
 bool receiver_route_sig(int signo, bool handled, bool for_thread, siginfo_t *info, void *context)
 {
 	if (!is_present(&rec.main) || is_fault_signal(signo))
@@ -375,6 +393,8 @@ bool receiver_route_sig(int signo, bool handled, bool for_thread, siginfo_t *inf
 
 	bool for_main = admits(&rec.main, signo);
 
+	if (is_own_tick_sig(signo, info, gp))
+		return true;
 	if (!for_main && !is_runtimes_thread_sig())
 		return true;
 	if (r && (r == &rec.main || !for_main) && admits(r, signo) && !ld_rlx(&r->busy) &&
@@ -387,6 +407,9 @@ bool receiver_route_sig(int signo, bool handled, bool for_thread, siginfo_t *inf
 
 void gmp__handler_wait_begin(void)
 {
+	gmp__cputime_stop();
+	if (!signals_used())
+		return;
 	struct receiver *r = receiver_self();
 
 	if (unlikely(r && !ld_rlx(&rec.tid)))
@@ -429,6 +452,9 @@ static int end_wait(struct receiver *r, siginfo_t *info)
 
 void gmp__handler_wait_end(void)
 {
+	gmp__cputime_start();
+	if (!signals_used())
+		return;
 	struct receiver *r = receiver_self();
 	struct signal_state *s = gmp__signal_state();
 	siginfo_t info;
@@ -730,6 +756,6 @@ void receiver_begin(void)
 void receiver_adopt(void)
 {
 	forget_own_receiver();
-	if (ld_rlx(&gmp__signals_used))
+	if (signals_used())
 		receiver_begin();
 }

@@ -457,7 +457,7 @@ static int set_action(int signo, const struct sigaction *sa, struct sigaction *o
 	if (sa) {
 		copy = *sa;
 		if (is_function(sa))
-			st_rlx(&gmp__signals_used, 1u);
+			or_rlx(&gmp__signals_used, (uint32_t)USED_SIGNALS);
 	}
 	uint64_t before = table_lock();
 	int result = set_locked(signo, sa ? &copy : NULL, &was), err = errno;

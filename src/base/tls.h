@@ -84,6 +84,15 @@ void gmp__cancel_release(void);
  * cancellation of its OS thread, and a request that acts on g0 would end the M silently. */
 void gmp__cancel_renew(void);
 
+/* The clock of the CPU time of a green thread: posix/cputime.c. In ns. */
+struct cpu_times {
+	int64_t all, user, system;
+};
+struct cpu_clock {
+	struct cpu_times last, offset;
+	int tid; /* the OS thread that offset is for; 0: the thread does not use the clock */
+};
+
 /* What libgmprt_posix keeps of signals for the calling thread or green thread: posix/signal.c. */
 struct receiver;
 struct signal_state {
@@ -100,6 +109,7 @@ struct signal_state {
 	size_t alternate_size;
 	int alternate_flags;
 	uint64_t before_child; /* in a vfork: the OS thread's mask before */
+	struct cpu_clock cpu;
 };
 struct signal_state *gmp__signal_state(void);
 

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Replaces clock_gettime and getrusage for the calling thread alone: the CPU time of a green
+ * thread (CLOCK_THREAD_CPUTIME_ID, RUSAGE_THREAD).
+ *
+ * The kernel counts the time of OS threads.  From the first such call of a green thread on, its
+ * waits stop its clock: it shows the time of its OS thread plus an offset, which changes when the
+ * green thread may have changed its OS thread.
+ *
+ *   the call                           a wait, and the end of blocking code
+ *    1 now = times of the OS thread     a before: last = times of the OS thread + offset
+ *    2 another OS thread than noted?    b after: offset = last - times of the OS thread, which is
+ *      as b                               noted
+ *    3 last = now + offset, the result
+ *
+ * Invariants
+ *   CPUTIME-1  The clock of a thread never goes backwards: that of an OS thread does not, and at a
+ *              change the offset continues from `last`.
+ *   CPUTIME-2  For threads that make no such call nothing is added to a wait except a load and a
+ *              branch.
+ *
+ * The first call shows the time of the OS thread, which has run other green threads, too; what the
+ * caller has used on others is missing.  Time during a wait of a gmp_ function (2) counts if the
+ * green thread continues on the same OS thread.
+ *
+ * Rejected
+ *   The clock of GMP_DEBUG=cputime: it counts time without a CPU, and costs 20 ns for each switch.
+ */
+#include "posix/cputime.h"
+
+#include <sys/resource.h>
+#include <time.h>
+
+#include "base/os.h"
+#include "enter.h"
+#include "posix/hook.h"
+
+enum { NS_PER_S = 1000000000, NS_PER_US = 1000 };
+
+static int64_t ns_of(const struct timeval *t)
+{
+	return (int64_t)t->tv_sec * NS_PER_S + (int64_t)t->tv_usec * NS_PER_US;
+}
+
+static struct timeval timeval_of(int64_t ns)
+{
+	return (struct timeval){ ns / NS_PER_S, ns % NS_PER_S / NS_PER_US };
+}
+
+/* The times of the OS thread. */
+static struct cpu_times times_now(void)
+{
+	struct timespec t = { 0 };
+	struct rusage r = { 0 };
+
+	LIBC(clock_gettime)(CLOCK_THREAD_CPUTIME_ID, &t);
+	LIBC(getrusage)(RUSAGE_THREAD, &r);
+	return (struct cpu_times){ (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec, ns_of(&r.ru_utime),
+				   ns_of(&r.ru_stime) };
+}
+
+static struct cpu_times sum(struct cpu_times a, struct cpu_times b)
+{
+	return (struct cpu_times){ a.all + b.all, a.user + b.user, a.system + b.system };
+}
+
+/* Step b. */
+static void rebase(struct cpu_clock *c, struct cpu_times now)
+{
+	c->offset = (struct cpu_times){ c->last.all - now.all, c->last.user - now.user,
+					c->last.system - now.system };
+	c->tid = os_thread_id();
+}
+
+void gmp__cputime_stop(void)
+{
+	struct cpu_clock *c = &gmp__signal_state()->cpu;
+
+	if (c->tid && c->tid == os_thread_id())
+		c->last = sum(times_now(), c->offset);
+}
+
+void gmp__cputime_start(void)
+{
+	struct cpu_clock *c = &gmp__signal_state()->cpu;
+
+	if (c->tid)
+		rebase(c, times_now());
+}
+
+/* Steps 1 to 3. */
+static struct cpu_times own_times(void)
+{
+	struct cpu_clock *c = &gmp__signal_state()->cpu;
+	struct cpu_times now = times_now();
+
+	if (!c->tid) {
+		or_rlx(&gmp__signals_used, (uint32_t)USED_CLOCKS);
+		c->tid = os_thread_id();
+	} else if (c->tid != os_thread_id()) {
+		rebase(c, now);
+	}
+	c->last = sum(now, c->offset);
+	return c->last;
+}
+
+/* Does the caller, also in blocking code or a handler, have a clock of its own? */
+static bool has_own_clock(void)
+{
+	const struct g *gp = own_green();
+
+	return gp && gp->resume & RESUME_OWN_TLS;
+}
+
+HOOK int clock_gettime(clockid_t clock, struct timespec *t)
+{
+	if (likely(clock != CLOCK_THREAD_CPUTIME_ID) || !has_own_clock())
+		return LIBC(clock_gettime)(clock, t);
+	int saved = errno, err = LIBC(clock_gettime)(clock, t); /* EFAULT */
+
+	if (!err) {
+		int64_t ns = own_times().all;
+
+		*t = (struct timespec){ ns / NS_PER_S, ns % NS_PER_S };
+		errno = saved;
+	}
+	return err;
+}
+
+HOOK int getrusage(int who, struct rusage *usage)
+{
+	int saved = errno, err = LIBC(getrusage)(who, usage);
+
+	if (!err && who == RUSAGE_THREAD && has_own_clock()) {
+		struct cpu_times t = own_times();
+
+		usage->ru_utime = timeval_of(t.user);
+		usage->ru_stime = timeval_of(t.system);
+		errno = saved;
+	}
+	return err;
+}
