@@ -6,7 +6,7 @@
  * The runs, by the tag; each has a mutant for each end
  *   one thread writes data, then a word; another reads the word, then the data
  *     G_MADE, CHUNK, WATCH, LIBRARY, TIMES, SHARD, CURRENT, RING, FILE_STOP, STATUS, KEY_ONCE,
- *     KQUEUE, STAY, OWN_TLS
+ *     KQUEUE, STAY, OWN_TLS, SETTLE
  *   data of which an older or newer state is as bad
  *     WATCHED, PLACES, EVENTS, TRY_SEND, TRY_RECV, CLOSED
  *   a word that guards data, which several threads use one after another
@@ -81,6 +81,7 @@
  *   holds      -DKQUEUE
  *   holds      -DSTAY
  *   holds      -DOWN_TLS
+ *   holds      -DSETTLE
  *   holds      -DWATCHED
  *   holds      -DPLACES
  *   holds      -DEVENTS
@@ -130,6 +131,8 @@
  *   assertion  -DSTAY -DMUTANT_STAY_SEEN
  *   assertion  -DOWN_TLS -DMUTANT_OWN_TLS
  *   assertion  -DOWN_TLS -DMUTANT_OWN_TLS_SEEN
+ *   assertion  -DSETTLE -DMUTANT_SETTLE
+ *   assertion  -DSETTLE -DMUTANT_SETTLE_SEEN
  *   assertion  -DWATCHED -DMUTANT_WATCHED
  *   assertion  -DWATCHED -DMUTANT_WATCHED_SEEN
  *   assertion  -DPLACES -DMUTANT_RUNNING
@@ -250,6 +253,10 @@ inline mine()
 #ifdef OWN_TLS
 #define PUBLISH UNLESS(MUTANT_OWN_TLS, REL) /* ORD(owntls): a G with the steps of others */
 #define OBSERVE UNLESS(MUTANT_OWN_TLS_SEEN, ACQ) /* ORD(owntls): the same */
+#endif
+#ifdef SETTLE
+#define PUBLISH UNLESS(MUTANT_SETTLE, REL) /* ORD(receiver): a signal on its way is not seen */
+#define OBSERVE UNLESS(MUTANT_SETTLE_SEEN, ACQ) /* ORD(receiver): the same */
 #endif
 #ifdef SHARD
 #define PUBLISH UNLESS(MUTANT_SHARD, REL) /* ORD(done.shard): a channel is read uninitialised */

@@ -11,6 +11,9 @@
  * one signal for several children, and may be ignored.  The kernel's own wait is right there, and
  * does not take the children of other waiters.
  *
+ * A signal that a child of main has sent to the process before its end is handled before the call
+ * returns (RECEIVER-11).
+ *
  * system blocks SIGCHLD for the caller, so that a handler does not wait for its child; the green
  * thread's mask (mask.h) does the same for the handlers that other OS threads would run.
  */
@@ -22,6 +25,7 @@
 #include "posix/cancel.h"
 #include "posix/hook.h"
 #include "posix/mask.h"
+#include "posix/receiver.h"
 #include "posix/user.h"
 
 /* The value of call, which may wait, in each kind of caller; by: how blocking code evaluates it. */
@@ -34,6 +38,14 @@
 			cancel_point();                                                            \
 		!(waits) ? (call) : by(call);                                                      \
 	})
+
+/* result > 0: a child has changed its state. */
+static pid_t waited(pid_t result)
+{
+	if (result > 0 && signals_used())
+		receiver_settle();
+	return result;
+}
 
 /* The same child, and no flag: parks. */
 static pid_t wait_for(pid_t pid, int *status)
@@ -51,34 +63,41 @@ static pid_t wait_for(pid_t pid, int *status)
 		cancel_waited();
 	if (result > 0 && status && !user_write(status, &got, sizeof(got)))
 		result = -EFAULT;
-	return (pid_t)hook_return(result);
+	return (pid_t)hook_return(waited(result));
 }
 
 HOOK pid_t waitpid(pid_t pid, int *status, int flags)
 {
 	if (pid > 0 && !flags && hook_how() == HOOK_PARK)
 		return wait_for(pid, status);
-	return MAY_WAIT(!(flags & WNOHANG), HOOK_REPEATING, LIBC(waitpid)(pid, status, flags));
+	return waited(
+		MAY_WAIT(!(flags & WNOHANG), HOOK_REPEATING, LIBC(waitpid)(pid, status, flags)));
 }
 
 HOOK pid_t wait(int *status)
 {
-	return MAY_WAIT(true, HOOK_REPEATING, LIBC(wait)(status));
+	return waited(MAY_WAIT(true, HOOK_REPEATING, LIBC(wait)(status)));
 }
 
 HOOK int waitid(idtype_t type, id_t id, siginfo_t *info, int flags)
 {
-	return MAY_WAIT(!(flags & WNOHANG), HOOK_REPEATING, LIBC(waitid)(type, id, info, flags));
+	int result =
+		MAY_WAIT(!(flags & WNOHANG), HOOK_REPEATING, LIBC(waitid)(type, id, info, flags));
+
+	waited(result == 0 && (!(flags & WNOHANG) || !info || info->si_pid));
+	return result;
 }
 
 HOOK pid_t wait3(int *status, int flags, struct rusage *usage)
 {
-	return MAY_WAIT(!(flags & WNOHANG), HOOK_REPEATING, LIBC(wait3)(status, flags, usage));
+	return waited(
+		MAY_WAIT(!(flags & WNOHANG), HOOK_REPEATING, LIBC(wait3)(status, flags, usage)));
 }
 
 HOOK pid_t wait4(pid_t pid, int *status, int flags, struct rusage *usage)
 {
-	return MAY_WAIT(!(flags & WNOHANG), HOOK_REPEATING, LIBC(wait4)(pid, status, flags, usage));
+	return waited(MAY_WAIT(!(flags & WNOHANG), HOOK_REPEATING,
+			       LIBC(wait4)(pid, status, flags, usage)));
 }
 
 HOOK int system(const char *command)
@@ -94,6 +113,7 @@ HOOK int system(const char *command)
 	int status = HOOK_BLOCKING(LIBC(system)(command)), saved = errno;
 
 	mask_restore(old);
+	waited(status != -1);
 	errno = saved;
 	return status;
 }
@@ -105,5 +125,8 @@ HOOK FILE *popen(const char *command, const char *mode)
 
 HOOK int pclose(FILE *f)
 {
-	return MAY_WAIT(true, HOOK_BLOCKING, LIBC(pclose)(f));
+	int status = MAY_WAIT(true, HOOK_BLOCKING, LIBC(pclose)(f));
+
+	waited(status != -1);
+	return status;
 }

@@ -9,6 +9,7 @@
  *   CODE_FOR_THREAD  to a thread, which handles it itself (RECEIVER-5)
  *   CODE_DEFERRED    to the process
  *   CODE_NOTE        to a thread: a note of kill.c; nothing is packed
+ *   CODE_QUESTION    to a thread: a question of receiver.c; nothing is packed
  */
 #include "posix/siginfo.h"
 
@@ -22,6 +23,7 @@ enum {
 	CODE_DEFERRED = -1001,
 	CODE_FOR_THREAD = -1002,
 	CODE_NOTE = -1003,
+	CODE_QUESTION = -1004,
 	EPOCH_SHIFT = 7, /* above the number of the signal */
 	EPOCH_BITS = 8,
 	CODE_SHIFT = EPOCH_SHIFT + EPOCH_BITS
@@ -85,6 +87,20 @@ int siginfo_send_plain_sig(int tid, int signo, siginfo_t *info)
 	if (tid)
 		return send_to_thread(tid, signo, info);
 	return (int)syscall(SYS_rt_sigqueueinfo, getpid(), signo, info);
+}
+
+int siginfo_send_question_sig(int tid, int signo, int number)
+{
+	siginfo_t question = { .si_signo = signo, .si_code = CODE_QUESTION };
+
+	question.si_pid = getpid();
+	question.si_value.sival_int = number;
+	return send_to_thread(tid, signo, &question);
+}
+
+bool siginfo_is_question_sig(const siginfo_t *info)
+{
+	return info->si_code == CODE_QUESTION && info->si_pid == getpid();
 }
 
 int siginfo_send_note_sig(int tid, int signo)

@@ -76,8 +76,9 @@ static struct {
 	struct sigaction act[SIGNALS + 1]; /* under spin */
 	uint64_t taker[SIGNALS + 1];       /* (a) its handler, and above it the epoch: SIGTAB-6 */
 	uint64_t held;                     /* under spin */
-	uint64_t always; /* (c) signals that are held while they have the default */
-	uint64_t resets; /* (a) signals with SA_RESETHAND; changes under spin */
+	uint64_t always;  /* (c) signals that are held while they have the default */
+	uint64_t resets;  /* (a) signals with SA_RESETHAND; changes under spin */
+	uint64_t handled; /* (a) signals with a handler; changes under spin */
 } table;
 
 uint32_t gmp__signals_used;
@@ -125,6 +126,11 @@ uint64_t signal_undeferred(void)
 	return bits;
 }
 
+uint64_t signal_handled(void)
+{
+	return ld_rlx(&table.handled);
+}
+
 static bool does_nothing_by_default(int signo)
 {
 	return signo == SIGCHLD || signo == SIGCONT || signo == SIGWINCH || signo == SIGURG;
@@ -165,6 +171,10 @@ static void set_entry(int signo, const struct sigaction *sa)
 	uint64_t epoch = ld_rlx(&table.taker[signo]) >> EPOCH_SHIFT << EPOCH_SHIFT;
 
 	st_rlx(&table.taker[signo], epoch | (uintptr_t)sa->sa_handler);
+	if (is_function(sa))
+		or_rlx(&table.handled, mask_bit(signo));
+	else
+		and_rlx(&table.handled, ~mask_bit(signo));
 	if (is_function(sa) && sa->sa_flags & SA_RESETHAND)
 		or_rlx(&table.resets, mask_bit(signo));
 	else
@@ -182,7 +192,8 @@ static struct sigaction for_kernel(int signo, const struct sigaction *sa, bool d
 	if (is_function(sa)) {
 		k.sa_sigaction = trampoline;
 		k.sa_flags |= SA_SIGINFO | SA_ONSTACK;
-		k.sa_flags &= ~(int)SA_RESETHAND; /* SIGTAB-8 */
+		k.sa_flags &= ~(int)SA_RESETHAND;                        /* SIGTAB-8 */
+		*(uint64_t *)(void *)&k.sa_mask |= mask_bit(SIG_CANCEL); /* RECEIVER-11 */
 	} else if (sa->sa_handler == SIG_DFL && hold) {
 		table.held |= mask_bit(signo);
 		k = holder;
@@ -259,7 +270,15 @@ struct delivery {
 	void *context;
 	struct g *gp; /* the green thread that it interrupted, or NULL */
 	int error;    /* errno of the interrupted code */
+	bool *taken;  /* RECEIVER-11: it counts as taken */
 };
+
+static void end_taken_sig(const struct delivery *d)
+{
+	if (*d->taken)
+		receiver_taken_sig();
+	*d->taken = false;
+}
 
 /* by_default: the default action, if there is no handler; otherwise SIGTAB-6.  Returns whether a
  * handler has run. */
@@ -283,6 +302,8 @@ static bool call_handler_sig(const struct delivery *d, bool by_default)
 	s->low = low_end_sig(d->context, frame);
 	s->high = frame;
 	kill_handler_sig(d->gp, 1);
+	receiver_arrived_sig(d->signo);
+	end_taken_sig(d);
 	errno = d->error;
 	handler(d->signo, d->info, d->context); /* one without SA_SIGINFO ignores two arguments */
 	kill_handler_sig(d->gp, -1);
@@ -364,6 +385,9 @@ static bool take_signal_sig(const struct delivery *d)
 static void take_sig(int signo, bool by_default, siginfo_t *info, void *context)
 {
 	int error = errno;
+	bool taken = true;
+
+	receiver_take_sig(context);
 	struct delivery d = {
 		.signo = signo,
 		.by_default = by_default,
@@ -371,10 +395,12 @@ static void take_sig(int signo, bool by_default, siginfo_t *info, void *context)
 		.context = context,
 		.gp = receiver_interrupted_sig(context),
 		.error = error,
+		.taken = &taken,
 	};
 	/* a handler may change errno, as natively */
 	bool ran = is_note_sig(signo, info, d.gp) ? take_note_sig(&d) : take_signal_sig(&d);
 
+	end_taken_sig(&d);
 	if (!ran)
 		errno = error;
 }

@@ -9,6 +9,9 @@
 /* Signals that are never deferred: faults, and those of libc and the runtime. */
 uint64_t signal_undeferred(void);
 
+/* Signals with a handler. */
+uint64_t signal_handled(void);
+
 /* What the program has set; ACTION_IGNORE also if the default action does nothing, ACTION_DEFAULT
  * also if a function other than sigaction and signal has set the handler: the kernel calls it. */
 enum signal_action { ACTION_DEFAULT, ACTION_IGNORE, ACTION_HANDLER };

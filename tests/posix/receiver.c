@@ -2,12 +2,13 @@
 /*
  * Tests the invariants of the green threads that handle signals of the process (posix/receiver.c):
  * signals that meet an OS thread with the mask of another green thread, a thread that blocks them
- * again, a handler that was removed, or main as it begins to wait.
+ * again, a handler that was removed, main as it begins to wait, or main after a wait for a child.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "signal_util.h"
 #include "start.h"
@@ -51,6 +52,38 @@ POSIX_TEST(signal_is_handled_while_main_runs_with_the_mask_of_another_thread)
 	wait_ran(1);
 	join(t);
 	mask(SIG_UNBLOCK, SIGUSR2);
+}
+
+/* --- a program that is executed --- */
+
+/* Signal 32, by which libgmprt_posix forwards signals: the default action, which sigaction of libc
+ * refuses to set, whatever this program has inherited. */
+static void reset_forward(void)
+{
+	uint64_t action[5] = { 0 };
+
+	CHECK_EQ(syscall(SYS_rt_sigaction, 32, action, NULL, 8), 0);
+}
+
+/* Bit 31 of SigIgn is signal 32. */
+POSIX_TEST(signal_of_the_runtime_is_not_ignored_by_a_program_that_is_executed)
+{
+	int status;
+
+	reset_forward();
+	handle(SIGUSR1, count, 0);
+	CHECK_EQ(kill(getpid(), SIGUSR1), 0);
+	wait_ran(1);
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0) { /* not posix_spawn, by which glibc has its signals ignored */
+		execl("/bin/sh", "sh", "-c", "! grep '^SigIgn:.*[89a-f].......$' /proc/self/status",
+		      (char *)NULL);
+		_exit(127);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
 }
 
 /* --- the begin of the signal thread --- */
@@ -255,4 +288,152 @@ static void send_while_main_begins_to_wait(void *unused)
 TEST_PROCS(signal_while_main_begins_to_wait_ends_the_wait)
 {
 	run_own(procs, 0, send_while_main_begins_to_wait, NULL);
+}
+
+/* --- RECEIVER-11: a signal that a child sends before its end --- */
+
+enum { CHILDREN = 100 };
+
+static pid_t wait_for_any(pid_t pid)
+{
+	(void)pid;
+	return wait(NULL);
+}
+
+static pid_t wait_for_one(pid_t pid)
+{
+	return waitpid(pid, NULL, 0);
+}
+
+static pid_t wait_by_id(pid_t pid)
+{
+	siginfo_t info;
+
+	return waitid(P_PID, (id_t)pid, &info, WEXITED) ? -1 : pid;
+}
+
+static pid_t wait_polling(pid_t pid)
+{
+	pid_t got;
+
+	while (!(got = waitpid(pid, NULL, WNOHANG)))
+		;
+	return got;
+}
+
+static pid_t wait_by_wait4(pid_t pid)
+{
+	return wait4(pid, NULL, WUNTRACED, NULL);
+}
+
+/* The children end at once, so each round is a race of the signal with the end.  Chaos interrupts
+ * OS threads: one of them, not the first, may accept the signal. */
+static void handle_before_wait_returns(int signo, pid_t (*wait_for)(pid_t))
+{
+	pid_t parent = getpid(), pid, got;
+
+	skip_under_chaos();
+	handle(signo, count, SA_RESTART);
+	for (int i = 0; i < CHILDREN; i++) {
+		ran = 0;
+		pid = fork();
+		CHECK(pid >= 0);
+		if (pid == 0) {
+			if (signo != SIGCHLD)
+				kill(parent, signo);
+			_exit(0);
+		}
+		do
+			got = wait_for(pid);
+		while (got < 0 && errno == EINTR);
+		CHECK_EQ(got, pid);
+		CHECK_EQ(ran, 1);
+	}
+	signal(signo, SIG_DFL);
+}
+
+POSIX_TEST(waitpid_handles_a_signal_of_the_child_first)
+{
+	handle_before_wait_returns(SIGUSR1, wait_for_one);
+}
+
+POSIX_TEST(waitpid_with_wnohang_handles_a_signal_of_the_child_first)
+{
+	handle_before_wait_returns(SIGUSR1, wait_polling);
+}
+
+POSIX_TEST(waitpid_handles_sigchld_first)
+{
+	handle_before_wait_returns(SIGCHLD, wait_for_one);
+}
+
+POSIX_TEST(wait_handles_a_signal_of_the_child_first)
+{
+	handle_before_wait_returns(SIGUSR1, wait_for_any);
+}
+
+POSIX_TEST(waitid_handles_a_signal_of_the_child_first)
+{
+	handle_before_wait_returns(SIGUSR1, wait_by_id);
+}
+
+POSIX_TEST(wait4_handles_a_signal_of_the_child_first)
+{
+	handle_before_wait_returns(SIGRTMIN, wait_by_wait4);
+}
+
+/* With the siginfo that the child has sent. */
+POSIX_TEST(waitpid_keeps_the_value_of_a_signal_of_the_child)
+{
+	struct sigaction sa = { .sa_sigaction = count_info, .sa_flags = SA_SIGINFO | SA_RESTART };
+	pid_t parent = getpid(), pid;
+
+	skip_under_chaos();
+	CHECK_EQ(sigaction(SIGUSR1, &sa, NULL), 0);
+	for (int i = 0; i < CHILDREN; i++) {
+		pid = fork();
+		CHECK(pid >= 0);
+		if (pid == 0) {
+			sigqueue(parent, SIGUSR1, (union sigval){ .sival_int = i });
+			_exit(0);
+		}
+		CHECK_EQ(waitpid(pid, NULL, 0), pid);
+		CHECK(value == i && code == SI_QUEUE);
+	}
+	signal(SIGUSR1, SIG_DFL);
+}
+
+static void end_by_signal(int (*run)(void))
+{
+	skip_under_chaos();
+	handle(SIGUSR1, count, SA_RESTART);
+	for (int i = 0; i < CHILDREN / 5; i++) {
+		ran = 0;
+		CHECK_EQ(run(), 0);
+		CHECK_EQ(ran, 1);
+	}
+	signal(SIGUSR1, SIG_DFL);
+}
+
+static int run_by_system(void)
+{
+	return system("kill -USR1 $PPID");
+}
+
+static int run_by_popen(void)
+{
+	FILE *f = popen("kill -USR1 $PPID", "w");
+
+	CHECK(f != NULL);
+	return pclose(f);
+}
+
+POSIX_TEST(system_handles_a_signal_of_the_child_first)
+{
+	end_by_signal(run_by_system);
+}
+
+POSIX_TEST(pclose_handles_a_signal_of_the_child_first)
+{
+	end_by_signal(run_by_popen);
 }
