@@ -49,6 +49,7 @@ install(FILES tools/trace/gmp-trace.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 if(GMP_POSIX)
 	file(RELATIVE_PATH GMP_RUN_LIBDIR ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
 	add_executable(gmp-run tools/run/main.c)
+	target_include_directories(gmp-run PRIVATE ${PROJECT_SOURCE_DIR})
 	target_compile_definitions(gmp-run PRIVATE _GNU_SOURCE
 		GMP_RUN_VERSION="${PROJECT_VERSION}"
 		GMP_RUN_LIBRARY="${GMP_RUN_LIBDIR}/libgmprt_posix.so.0")

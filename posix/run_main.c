@@ -54,6 +54,7 @@
  * from running while it blocks, and each child that reads from a pipe before exec would get four
  * OS threads.
  */
+#include <dlfcn.h>
 #include <string.h>
 
 #include "base/os.h"
@@ -206,6 +207,26 @@ static gmp_config configure(void)
 	return cfg;
 }
 
+/* gmp-run has not checked the libraries of the program, nor the programs that this one starts. */
+static void refuse_sanitizers(const char *name)
+{
+	static const char *const known[][2] = {
+#define SANITIZER(init, name) { #init, name },
+#include "posix/sanitizers.def"
+#undef SANITIZER
+	};
+
+	for (size_t i = 0; i < countof(known); i++) {
+		if (!dlsym(RTLD_DEFAULT, known[i][0]))
+			continue;
+		fprintf(stderr,
+			"gmp-run: %s or a library of it is built with %s, which does not know the "
+			"stacks of green threads\n",
+			name, known[i][1]);
+		_exit(EXIT_CANNOT_RUN);
+	}
+}
+
 static int on_main_thread(int argc, char **argv, char **envp)
 {
 	gmp_config cfg = configure();
@@ -243,6 +264,7 @@ HOOK int __libc_start_main(int (*main)(int, char **, char **), int argc, char **
 	const char *mark = getenv(MARK);
 
 	if (mark) {
+		refuse_sanitizers(argv[0]);
 		program.main = main;
 		main = on_main_thread;
 		if (strcmp(mark, "once") == 0)

@@ -13,6 +13,9 @@
  * The runtime's own calls are not exempt: a call that the filter refuses fails, or the process
  * ends, as the filter says (docs/limits.md, Sandboxes).
  *
+ * The runtime's system calls are more than those of the program, so a filter that kills is named on
+ * stderr: natively nothing was killed.
+ *
  * Strict mode would stop the runtime, so it is EINVAL.  An OS thread of the program, and the child
  * of a fork before it has a runtime, get the native call.
  */
@@ -23,6 +26,8 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#include "base/throw.h"
+#include "posix/filter.h"
 #include "posix/hook.h"
 #include "posix/thread.h"
 
@@ -44,6 +49,26 @@ static bool is_green(void)
 static long install(unsigned long flags, void *args)
 {
 	return LIBC(syscall)(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, args);
+}
+
+/* Once in a process, before the filter holds: it may forbid the write. */
+static void warn_of_kills(const void *args)
+{
+	static bool warned; /* (a) */
+	struct line l = { .n = 0 };
+	enum filter_kill kills = ld_rlx(&warned) ? FILTER_KILLS_NOTHING : filter_kills(args);
+
+	if (kills == FILTER_KILLS_NOTHING)
+		return;
+	st_rlx(&warned, true);
+	line_str_sig(&l, "gmp: the program installs a seccomp filter that kills ");
+	if (kills == FILTER_KILLS_THREAD)
+		line_str_sig(&l, "a thread: if it forbids a system call of gmp, green threads "
+				 "hang");
+	else
+		line_str_sig(&l, "the process: it must allow the system calls of gmp");
+	line_str_sig(&l, " (docs/limits.md, Sandboxes)\n");
+	line_write_sig(&l, STDERR_FILENO);
 }
 
 static void repeat_no_new_privs(void)
@@ -80,9 +105,11 @@ static long install_on_all(unsigned long flags, void *args)
 static long set_mode(unsigned op, unsigned long flags, void *args)
 {
 	repeat_no_new_privs();
-	if (op == SECCOMP_SET_MODE_FILTER)
+	if (op == SECCOMP_SET_MODE_FILTER) {
+		warn_of_kills(args);
 		return flags & SECCOMP_FILTER_FLAG_TSYNC ? install(flags, args)
 							 : install_on_all(flags, args);
+	}
 	errno = EINVAL;
 	return -1;
 }

@@ -711,17 +711,25 @@ static int look(const char **wrong)
 	return err;
 }
 
+/* Also if gmp was built without Valgrind's header: Valgrind preloads a library of that name. */
+static bool on_valgrind(void)
+{
+	const char *list = getenv("LD_PRELOAD");
+
+	return RUNNING_ON_VALGRIND || (list && strstr(list, "/vgpreload_"));
+}
+
 int tlslayout_probe(const char **why)
 {
 	const char *wrong = NULL;
 	int err = 0;
 
+	if (on_valgrind()) /* it hides FSGSBASE */
+		wrong = "Valgrind runs the program";
 #if defined(__x86_64__)
-	if (!(getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE))
+	if (!wrong && !(getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE))
 		wrong = "the kernel or the CPU lacks FSGSBASE (Linux 5.9)";
 #endif
-	if (!wrong && RUNNING_ON_VALGRIND)
-		wrong = "Valgrind runs the program";
 	if (!wrong)
 		wrong = find_functions();
 	if (!wrong)

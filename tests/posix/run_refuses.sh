@@ -45,8 +45,31 @@ echo 'int main(void) { return 0; }' >"$tmp/static.c"
 if "${CC:-cc}" -static -o "$tmp/static" "$tmp/static.c" 2>/dev/null; then
 	refuses 126 'statically' "$tmp/static"
 fi
+"${CC:-cc}" -o "$tmp/dynamic" "$tmp/static.c"
 if "${CC:-cc}" -z execstack -o "$tmp/stack" "$tmp/static.c" 2>/dev/null; then
 	refuses 126 'stack that can be executed' "$tmp/stack"
+fi
+# A program with a sanitizer, as gcc and as clang link it; also as a child, in which
+# AddressSanitizer of gcc ends the program before, and a program with such a library.
+echo 'int f(void); int f(void) { return 0; }' >"$tmp/library.c"
+echo 'int f(void); int main(void) { return f(); }' >"$tmp/caller.c"
+for cc in gcc clang; do
+	for sanitizer in thread address memory; do
+		program=$tmp/$cc-$sanitizer
+		"$cc" -fsanitize=$sanitizer -o "$program" "$tmp/static.c" 2>/dev/null || continue
+		refuses 126 "is built with [A-Z][a-z]*Sanitizer" "$program"
+		[ $cc-$sanitizer = gcc-address ] ||
+			refuses 126 "is built with [A-Z][a-z]*Sanitizer" sh -c "$program"
+		"$run" --no-children sh -c "$program"
+	done
+done
+if gcc -fsanitize=thread -shared -fPIC -o "$tmp/library.so" "$tmp/library.c" 2>/dev/null; then
+	gcc -o "$tmp/caller" "$tmp/caller.c" "$tmp/library.so" 2>/dev/null
+	refuses 126 "a library of it is built with ThreadSanitizer" "$tmp/caller"
+fi
+GMP_PROCS=abc refuses 126 'GMP_PROCS: "abc" is refused' true
+if type -P valgrind >/dev/null; then
+	refuses 126 'Valgrind runs the program' valgrind -q "$tmp/dynamic"
 fi
 if [ "$(id -u)" = 0 ]; then
 	cp "$(type -P true)" "$tmp/setuid"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # gmp-run: a seccomp filter that main installs holds for main after each wait, for threads and for
-# children, as natively.
+# children, as natively.  The first filter that kills is named.
 #
 #   run_sandbox.sh BUILD
 set -euo pipefail
@@ -32,3 +32,18 @@ for procs in 1 2 4; do
 done
 unset GMP_PROCS
 GMP_SCHED=thread same by_syscall
+# warns NAME LINES TEXT: the program writes so many lines to stderr, each with this text
+warns() {
+	local err
+	err=$("$run" "$program" "$1" 2>&1 >/dev/null)
+	if [ "$(grep -c . <<<"$err")" != "$2" ] || [ "$(grep -c -- "$3" <<<"$err")" != "$2" ]; then
+		echo "$1: not $2 lines with \"$3\": $err"
+		exit 1
+	fi
+}
+warns kills_thread 1 'installs a seccomp filter that kills a thread: '
+warns kills_process 1 'installs a seccomp filter that kills the process: '
+warns kills_others 0 'kills'
+for name in kills_thread kills_process kills_others; do
+	same $name 2>/dev/null
+done

@@ -19,7 +19,14 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-enum { CANNOT_RUN = 126, NOT_FOUND = 127, USAGE = 2, SCRIPTS_MOST = 4, HEAD = 256 };
+enum {
+	CANNOT_RUN = 126,
+	NOT_FOUND = 127,
+	USAGE = 2,
+	SCRIPTS_MOST = 4,
+	HEAD = 256,
+	NAMES_MOST = 1 << 28
+};
 
 static const char help[] =
 	"Usage: gmp-run [OPTION...] [--] PROGRAM [ARGUMENT...]\n"
@@ -62,13 +69,14 @@ static __attribute__((noreturn, format(printf, 2, 3))) void refuse(int status, c
 
 /* --- the program --- */
 
-/* What is read of a file: the begin, and the interpreter of an ELF file. */
+/* What is read of a file: the begin, and of an ELF file its interpreter and its sanitizer. */
 struct image {
 	char head[HEAD];
 	size_t n;
 	ElfW(Ehdr) elf;
 	char interp[PATH_MAX]; /* "": none */
 	bool runs_stack;       /* it needs a stack that can be executed */
+	const char *sanitizer; /* that it is compiled with, or NULL */
 };
 
 static bool read_at(int fd, void *to, size_t n, off_t at)
@@ -76,13 +84,74 @@ static bool read_at(int fd, void *to, size_t n, off_t at)
 	return pread(fd, to, n, at) == (ssize_t)n;
 }
 
+static bool read_segment(int fd, const struct image *i, int k, ElfW(Phdr) * ph)
+{
+	off_t at = (off_t)i->elf.e_phoff + k * (off_t)sizeof(*ph);
+
+	return k < i->elf.e_phnum && read_at(fd, ph, sizeof(*ph), at);
+}
+
+/* Returns where the file has the address, or -1. */
+static off_t offset_of(int fd, const struct image *i, ElfW(Addr) address)
+{
+	ElfW(Phdr) ph;
+
+	for (int k = 0; read_segment(fd, i, k, &ph); k++)
+		if (ph.p_type == PT_LOAD && address - ph.p_vaddr < ph.p_filesz)
+			return (off_t)(address - ph.p_vaddr + ph.p_offset);
+	return -1;
+}
+
+/* The names of the program's symbols for the dynamic linker.  Returns NULL without any; otherwise
+ * the caller frees them. */
+static char *read_names(int fd, const struct image *i, const ElfW(Phdr) * dynamic, size_t *n)
+{
+	ElfW(Addr) table = 0;
+	ElfW(Dyn) d;
+	char *names;
+	off_t at;
+
+	*n = 0;
+	for (size_t k = 0; (k + 1) * sizeof(d) <= dynamic->p_filesz; k++) {
+		if (!read_at(fd, &d, sizeof(d), (off_t)(dynamic->p_offset + k * sizeof(d))))
+			return NULL;
+		if (d.d_tag == DT_STRTAB)
+			table = d.d_un.d_ptr;
+		if (d.d_tag == DT_STRSZ)
+			*n = d.d_un.d_val;
+	}
+	at = offset_of(fd, i, table);
+	names = *n && *n <= NAMES_MOST && at >= 0 ? malloc(*n) : NULL;
+	if (names && read_at(fd, names, *n, at))
+		return names;
+	free(names);
+	return NULL;
+}
+
+/* A program that is compiled with a sanitizer calls a function of it first. */
+static void find_sanitizer(int fd, struct image *i, const ElfW(Phdr) * dynamic)
+{
+	static const char *const known[][2] = {
+#define SANITIZER(init, name) { #init, name },
+#include "posix/sanitizers.def"
+#undef SANITIZER
+	};
+	size_t n;
+	char *names = read_names(fd, i, dynamic, &n);
+
+	for (size_t k = 0; names && k < sizeof(known) / sizeof(known[0]); k++)
+		if (memmem(names, n, known[k][0], strlen(known[k][0]) + 1))
+			i->sanitizer = known[k][1];
+	free(names);
+}
+
 static void read_segments(int fd, struct image *i)
 {
-	for (int k = 0; k < i->elf.e_phnum; k++) {
-		ElfW(Phdr) ph;
+	ElfW(Phdr) ph;
 
-		if (!read_at(fd, &ph, sizeof(ph), (off_t)i->elf.e_phoff + k * (off_t)sizeof(ph)))
-			return;
+	for (int k = 0; read_segment(fd, i, k, &ph); k++) {
+		if (ph.p_type == PT_DYNAMIC)
+			find_sanitizer(fd, i, &ph);
 		if (ph.p_type == PT_GNU_STACK)
 			i->runs_stack = ph.p_flags & PF_X;
 		if (ph.p_type == PT_INTERP && ph.p_filesz < sizeof(i->interp) &&
@@ -164,6 +233,10 @@ static void check_elf(const char *path, const struct image *i, const struct imag
 	if (strcmp(last_part(i->interp), last_part(own->interp)) != 0)
 		refuse(CANNOT_RUN, "%s uses another libc: its dynamic linker is %s, not %s", path,
 		       i->interp, own->interp);
+	if (i->sanitizer)
+		refuse(CANNOT_RUN,
+		       "%s is built with %s, which does not know the stacks of green threads", path,
+		       i->sanitizer);
 	if (i->runs_stack)
 		refuse(CANNOT_RUN,
 		       "%s needs a stack that can be executed (nested functions of GNU C?): those "

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -207,6 +208,43 @@ static void bad_calls(void)
 	printf("mkdir: %s\n", strerror(try_mkdir()));
 }
 
+/* Kills for mkdir, which is not called, or for calls of another architecture only. */
+static void install_twice(uint32_t mkdir_action)
+{
+	struct sock_filter kills[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_THREAD),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mkdirat, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, mkdir_action),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { sizeof(kills) / sizeof(kills[0]), kills };
+
+	no_new_privileges();
+	for (int i = 0; i < 2; i++)
+		ENSURE(!prctl(PR_SET_SECCOMP, (unsigned long)SECCOMP_MODE_FILTER, &program, 0UL,
+			      0UL));
+	wait_a_little();
+	printf("installed\n");
+}
+
+static void kills_thread(void)
+{
+	install_twice(SECCOMP_RET_KILL_THREAD);
+}
+
+static void kills_process(void)
+{
+	install_twice(SECCOMP_RET_KILL_PROCESS);
+}
+
+static void kills_others(void)
+{
+	install_twice(SECCOMP_RET_ERRNO | EPERM);
+}
+
 static void strict(void)
 {
 	pid_t child = fork(); /* an OS thread: as natively */
@@ -247,17 +285,13 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} cases[] = {
-		{ "available", available },
-		{ "by_prctl", by_prctl },
-		{ "by_syscall", by_syscall },
-		{ "by_number", by_number },
-		{ "by_tsync", by_tsync },
-		{ "on_an_old_kernel", on_an_old_kernel },
-		{ "in_a_handler", in_a_handler },
-		{ "with_a_listener", with_a_listener },
-		{ "after_threads", after_threads },
-		{ "bad_calls", bad_calls },
-		{ "strict", strict },
+		{ "available", available },         { "by_prctl", by_prctl },
+		{ "by_syscall", by_syscall },       { "by_number", by_number },
+		{ "by_tsync", by_tsync },           { "on_an_old_kernel", on_an_old_kernel },
+		{ "in_a_handler", in_a_handler },   { "with_a_listener", with_a_listener },
+		{ "after_threads", after_threads }, { "bad_calls", bad_calls },
+		{ "kills_thread", kills_thread },   { "kills_process", kills_process },
+		{ "kills_others", kills_others },   { "strict", strict },
 		{ "strict_main", strict_main },
 	};
 
