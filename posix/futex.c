@@ -48,6 +48,7 @@
 
 #include "mode/chaos.h"
 #include "posix/parked.h"
+#include "posix/rights.h"
 #include "posix/seccomp.h"
 #include "posix/user.h"
 
@@ -287,6 +288,7 @@ HOOK long syscall(long number, ...)
 {
 	va_list list;
 	unsigned long a[6];
+	long result;
 
 	va_start(list, number);
 	for (int i = 0; i < 6; i++)
@@ -296,6 +298,8 @@ HOOK long syscall(long number, ...)
 		return seccomp_call((unsigned)a[0], (unsigned)a[1], (void *)a[2]);
 	if (unlikely(number == SYS_prctl))
 		return prctl_call((int)a[0], a + 1);
+	if (unlikely(rights_call(number, a, &result)))
+		return result;
 	if (likely(number != SYS_futex))
 		return LIBC(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 	return futex(&(struct futex_call){

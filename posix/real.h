@@ -9,6 +9,7 @@
 #define GMP_POSIX_REAL_H
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <malloc.h>
 #include <netdb.h>
 #include <poll.h>
@@ -47,6 +48,9 @@ int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout, co
 
 /* What pthread_atfork calls. */
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso);
+
+/* Declared by libcap alone, with structs of the kernel. */
+int capset(struct __user_cap_header_struct *header, struct __user_cap_data_struct *const data);
 
 /* What a program's first code calls. */
 int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv, void (*init)(void),

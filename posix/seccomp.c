@@ -5,10 +5,9 @@
  *
  * The kernel keeps a filter for each OS thread.  A green thread runs on several, so a filter on its
  * present OS thread would guard it until its next wait only, and threads that it makes not at all.
- * SECCOMP_FILTER_FLAG_TSYNC gives the filter to all OS threads of the process in one step, and with
- * it no_new_privs; OS threads that start later inherit both.  no_new_privs may have been set on
- * another OS thread, so it is set again on the present one before the filter; the green thread does
- * not wait in between.
+ * SECCOMP_FILTER_FLAG_TSYNC gives the filter to all OS threads of the process in one step; OS
+ * threads that start later inherit it.  no_new_privs, which it needs, is set on all of them, too
+ * (rights.c).
  *
  * The runtime's own calls are not exempt: a call that the filter refuses fails, or the process
  * ends, as the filter says (docs/limits.md, Sandboxes).
@@ -29,7 +28,7 @@
 #include "base/throw.h"
 #include "posix/filter.h"
 #include "posix/hook.h"
-#include "posix/thread.h"
+#include "posix/rights.h"
 
 #ifndef SECCOMP_FILTER_FLAG_NEW_LISTENER
 #define SECCOMP_FILTER_FLAG_NEW_LISTENER (1UL << 3) /* Linux 5.0 */
@@ -37,14 +36,6 @@
 #ifndef SECCOMP_FILTER_FLAG_TSYNC_ESRCH
 #define SECCOMP_FILTER_FLAG_TSYNC_ESRCH (1UL << 4) /* Linux 5.7 */
 #endif
-
-static bool no_new_privs; /* (a) a green thread has set it */
-
-/* True for a green thread, also in blocking code and in its signal handlers. */
-static bool is_green(void)
-{
-	return program_is_whole() && (getm() || gmp__blockedm());
-}
 
 static long install(unsigned long flags, void *args)
 {
@@ -71,15 +62,6 @@ static void warn_of_kills(const void *args)
 	line_write_sig(&l, STDERR_FILENO);
 }
 
-static void repeat_no_new_privs(void)
-{
-	int saved = errno;
-
-	if (ld_rlx(&no_new_privs))
-		LIBC(prctl)(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL);
-	errno = saved;
-}
-
 /* Fails with ESRCH if another thread has a filter that the caller does not have. */
 static long install_on_all(unsigned long flags, void *args)
 {
@@ -104,7 +86,6 @@ static long install_on_all(unsigned long flags, void *args)
 /* Of a green thread: a filter goes to all OS threads, the strict mode is refused. */
 static long set_mode(unsigned op, unsigned long flags, void *args)
 {
-	repeat_no_new_privs();
 	if (op == SECCOMP_SET_MODE_FILTER) {
 		warn_of_kills(args);
 		return flags & SECCOMP_FILTER_FLAG_TSYNC ? install(flags, args)
@@ -116,24 +97,24 @@ static long set_mode(unsigned op, unsigned long flags, void *args)
 
 long seccomp_call(unsigned op, unsigned flags, void *args)
 {
-	if (op > SECCOMP_SET_MODE_FILTER || !is_green())
+	if (op > SECCOMP_SET_MODE_FILTER || !rights_are_of_program())
 		return LIBC(syscall)(SYS_seccomp, op, flags, args);
 	return set_mode(op, flags, args);
 }
 
 int prctl_call(int option, const unsigned long *a)
 {
-	if (option == PR_SET_SECCOMP && is_green()) {
+	if (option == PR_SET_SECCOMP && rights_are_of_program()) {
 		if (a[0] == SECCOMP_MODE_FILTER)
 			return (int)set_mode(SECCOMP_SET_MODE_FILTER, 0, (void *)a[1]);
 		if (a[0] == SECCOMP_MODE_STRICT)
 			return (int)set_mode(SECCOMP_SET_MODE_STRICT, 0, NULL);
 	}
-	int result = LIBC(prctl)(option, a[0], a[1], a[2], a[3]);
+	const unsigned long all[RIGHTS_ARGS] = { (unsigned long)option, a[0], a[1], a[2], a[3] };
+	long result;
 
-	if (option == PR_SET_NO_NEW_PRIVS && !result && is_green())
-		st_rlx(&no_new_privs, true);
-	return result;
+	return rights_call(SYS_prctl, all, &result) ? (int)result
+						    : LIBC(prctl)(option, a[0], a[1], a[2], a[3]);
 }
 
 HOOK int prctl(int option, ...)

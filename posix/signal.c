@@ -146,22 +146,6 @@ static uint64_t mild_signals(void)
 
 /* --- the table --- */
 
-/* SIGTAB-2.  Returns the mask from before. */
-static uint64_t table_lock(void)
-{
-	uint64_t before = os_signals_block();
-
-	while (pthread_spin_trylock(&table.spin))
-		LIBC(sched_yield)();
-	return before;
-}
-
-static void table_unlock(uint64_t before)
-{
-	pthread_spin_unlock(&table.spin);
-	os_signals_restore(before);
-}
-
 static const struct sigaction holder = { .sa_sigaction = default_trampoline,
 					 .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART };
 
@@ -249,7 +233,7 @@ static void note_run_sig(struct signal_state *s, int signo)
 static handler_fn reset_sig(int signo, handler_fn handler)
 {
 	struct sigaction dfl = { .sa_handler = SIG_DFL }, k;
-	uint64_t before = table_lock();
+	uint64_t before = signals_lock(&table.spin);
 
 	if (ld_rlx(&table.resets) & mask_bit(signo)) {
 		k = for_kernel(signo, &dfl, true);
@@ -258,7 +242,7 @@ static handler_fn reset_sig(int signo, handler_fn handler)
 	} else {
 		handler = handler_sig(signo);
 	}
-	table_unlock(before);
+	signals_unlock(&table.spin, before);
 	return handler;
 }
 
@@ -485,10 +469,10 @@ static int set_action(int signo, const struct sigaction *sa, struct sigaction *o
 		if (is_function(sa))
 			or_rlx(&gmp__signals_used, (uint32_t)USED_SIGNALS);
 	}
-	uint64_t before = table_lock();
+	uint64_t before = signals_lock(&table.spin);
 	int result = set_locked(signo, sa ? &copy : NULL, &was), err = errno;
 
-	table_unlock(before);
+	signals_unlock(&table.spin, before);
 	if (!result && old)
 		*old = was;
 	if (!result && sa && signo == SIGPIPE)
@@ -561,12 +545,12 @@ void signal_hold_defaults(uint64_t bits)
 	bits &= ~signal_undeferred();
 	if (!(bits & ~ld_rlx(&table.held)))
 		return;
-	uint64_t before = table_lock();
+	uint64_t before = signals_lock(&table.spin);
 
 	for (int i = 1; i <= SIGNALS; i++)
 		if (bits & ~table.held & mask_bit(i) && !handler_sig(i))
 			hold_locked(i);
-	table_unlock(before);
+	signals_unlock(&table.spin, before);
 }
 
 void signal_hold_always(uint64_t bits)
@@ -581,7 +565,7 @@ void signal_release_defaults(uint64_t bits)
 
 	if (!(bits & ld_rlx(&table.held)))
 		return;
-	uint64_t before = table_lock();
+	uint64_t before = signals_lock(&table.spin);
 
 	for (int n = 1; n <= SIGNALS; n++) {
 		if (!(bits & table.held & mild_signals() & mask_bit(n)))
@@ -590,7 +574,7 @@ void signal_release_defaults(uint64_t bits)
 		if (!handler_sig(n) && LIBC(sigaction)(n, NULL, &now) == 0 && is_trampoline(&now))
 			LIBC(sigaction)(n, &dfl, NULL);
 	}
-	table_unlock(before);
+	signals_unlock(&table.spin, before);
 }
 
 /* --- begin --- */

@@ -3,8 +3,10 @@
 #ifndef GMP_POSIX_SIGNAL_H
 #define GMP_POSIX_SIGNAL_H
 
+#include "base/os.h"
 #include "base/tls.h"
 #include "posix/mask.h"
+#include "posix/real.h"
 
 /* Signals that are never deferred: faults, and those of libc and the runtime. */
 uint64_t signal_undeferred(void);
@@ -31,6 +33,23 @@ static inline void signals_release(void)
 
 	if (--s->holds == 0 && unlikely(s->deferred))
 		signals_deliver(s);
+}
+
+/* A lock that a signal handler may take, too: all signals are blocked until the unlock.  Returns
+ * the mask from before. */
+static inline uint64_t signals_lock(pthread_spinlock_t *l)
+{
+	uint64_t before = os_signals_block();
+
+	while (pthread_spin_trylock(l))
+		LIBC(sched_yield)();
+	return before;
+}
+
+static inline void signals_unlock(pthread_spinlock_t *l, uint64_t before)
+{
+	pthread_spin_unlock(l);
+	os_signals_restore(before);
 }
 
 /* SIGTAB-6: how often a handler of the signal was removed. */

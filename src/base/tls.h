@@ -110,6 +110,7 @@ struct signal_state {
 	int alternate_flags;
 	uint64_t before_child; /* in a vfork: the OS thread's mask before */
 	struct cpu_clock cpu;
+	uint32_t changed; /* of an OS thread: the last change of rights that it has made */
 };
 struct signal_state *gmp__signal_state(void);
 

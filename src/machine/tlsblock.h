@@ -96,6 +96,11 @@ int tlsblock_probe(const char **why);
 /* TLSBLOCK-4: from now on; no longer. */
 void tlsblock_signals_begin(void);
 void tlsblock_signals_end(void);
+/* The same signal as a note from this process: fn is called in place of libc's handler, with the
+ * block of the OS thread.  Before the first run. */
+void tlsblock_on_note(void (*fn)(void));
+/* Send a note to an OS thread.  Returns 0, or -1: there is no such thread. */
+int tlsblock_note_send(int tid);
 
 /* A new block with initial values; NULL without memory. */
 struct tlsblock *tlsblock_new(void);

@@ -38,7 +38,8 @@ enum {
 	KEY_ROUNDS = 4, /* PTHREAD_DESTRUCTOR_ITERATIONS */
 	ROBUST_BYTES = 24,
 	SIG_SETXID = 33,
-	SHORT_ZERO = 256, /* bytes */
+	CODE_NOTE = -1004, /* the values before it: posix/siginfo.c */
+	SHORT_ZERO = 256,  /* bytes */
 };
 
 #define UNALLOCATED ((void *)-1L)
@@ -553,6 +554,21 @@ static int set_action(const struct kernel_action *to, struct kernel_action *was)
 	return (int)syscall(SYS_rt_sigaction, SIG_SETXID, to, was, sizeof(to->mask));
 }
 
+static void (*on_note)(void); /* (c) */
+
+void tlsblock_on_note(void (*fn)(void))
+{
+	on_note = fn;
+}
+
+int tlsblock_note_send(int tid)
+{
+	siginfo_t info = { .si_signo = SIG_SETXID, .si_code = CODE_NOTE };
+
+	info.si_pid = getpid();
+	return (int)syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, SIG_SETXID, &info);
+}
+
 static void on_setxid(int sig, siginfo_t *info, void *context)
 {
 	void *host = gmp__tls_host(), *tp = arch_tp(), *own = host ? host : tp;
@@ -560,7 +576,10 @@ static void on_setxid(int sig, siginfo_t *info, void *context)
 	if (own == forked.loaded)
 		own = forked.second;
 	arch_set_tp(own);
-	glibcs.handler(sig, info, context);
+	if (on_note && info->si_code == CODE_NOTE && info->si_pid == getpid())
+		on_note();
+	else
+		glibcs.handler(sig, info, context);
 	arch_set_tp(tp);
 }
 

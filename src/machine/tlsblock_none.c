@@ -74,6 +74,17 @@ struct tlsblock *tlsblock_second(struct tlsblock *b)
 	return NULL;
 }
 
+void tlsblock_on_note(void (*fn)(void))
+{
+	(void)fn;
+}
+
+int tlsblock_note_send(int tid)
+{
+	(void)tid;
+	return -1;
+}
+
 void tlsblock_own(struct tlsblock *b, char *stack, size_t bytes)
 {
 	(void)b, (void)stack, (void)bytes;
