@@ -11,10 +11,11 @@
  *   a call of this library           adds to the list of run_own
  *
  * Handlers of this library neither allocate nor free memory: a malloc that is not libc's may have
- * locks that its own handler, which comes later, releases.  atfork_late registers a handler that
- * needs memory.
+ * locks that its own handler, which comes later, releases.  atfork_late registers the handler that
+ * needs memory.  A child without libc's fork (clone.c) calls both by atfork_copied.
  */
 #include "base/atomic.h"
+#include "machine/tlsblock.h"
 #include "posix/hook.h"
 #include "posix/thread.h"
 
@@ -71,7 +72,24 @@ HOOK int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*c
 	return LIBC(__register_atfork)(prepare, parent, child, dso);
 }
 
+/* Of run_main.c. */
+static void (*late)(void); /* (c) after the constructors */
+
 int atfork_late(void (*child)(void))
 {
+	late = child;
 	return LIBC(__register_atfork)(NULL, NULL, child, __dso_handle);
+}
+
+void atfork_prepare_copy(void)
+{
+	if (program_is_whole())
+		tlsblock_prepare_second();
+}
+
+void atfork_copied(void)
+{
+	run_own();
+	if (late)
+		late();
 }

@@ -47,6 +47,7 @@
 #include <sys/syscall.h>
 
 #include "mode/chaos.h"
+#include "posix/clone.h"
 #include "posix/parked.h"
 #include "posix/rights.h"
 #include "posix/seccomp.h"
@@ -300,6 +301,8 @@ HOOK long syscall(long number, ...)
 		return prctl_call((int)a[0], a + 1);
 	if (unlikely(rights_call(number, a, &result)))
 		return result;
+	if (unlikely(makes_child(number)))
+		return clone_call(number, a);
 	if (likely(number != SYS_futex))
 		return LIBC(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 	return futex(&(struct futex_call){

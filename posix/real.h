@@ -52,6 +52,9 @@ int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)
 /* Declared by libcap alone, with structs of the kernel. */
 int capset(struct __user_cap_header_struct *header, struct __user_cap_data_struct *const data);
 
+/* clone by another name. */
+int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...);
+
 /* What a program's first code calls. */
 int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv, void (*init)(void),
 		      void (*fini)(void), void (*rtld_fini)(void), void *stack_end);

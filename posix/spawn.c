@@ -33,14 +33,12 @@
  * The child returns by `ret` on the stack of its parent.  With a shadow stack it would use up the
  * entry of the parent; the runtime refuses to run with one (docs/ports.md).
  */
+#include "posix/vfork.h"
+
 #include <spawn.h>
 #include <stdlib.h>
 
 #include "posix/hook.h"
-
-/* Steps 1 and 5.  Called by the code below only. */
-int gmp__vfork_begin(void);
-pid_t gmp__vfork_end(int begun, long result);
 
 /* vfork(2) is clone(CLONE_VM | CLONE_VFORK | SIGCHLD) where it has no number of its own. */
 #if defined(__x86_64__)
@@ -148,7 +146,6 @@ __asm__(".text\n\t.globl vfork\n\t.type vfork, %function\nvfork:\n\t"
 	".size vfork, .-vfork\n");
 #endif
 
-/* Returns whether it has begun blocking code, which gmp__vfork_end ends. */
 int gmp__vfork_begin(void)
 {
 	if (hook_how() == HOOK_LIBC)
@@ -158,7 +155,6 @@ int gmp__vfork_begin(void)
 	return true;
 }
 
-/* result: of the system call, not 0 */
 pid_t gmp__vfork_end(int begun, long result)
 {
 	int saved = errno;

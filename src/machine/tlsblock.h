@@ -129,6 +129,8 @@ void tlsblock_keep(struct tlsblock *b);
 /* After both: the second block of b; the first call makes it.  NULL without memory: until a later
  * call makes it, setuid does not change the thread. */
 struct tlsblock *tlsblock_second(struct tlsblock *b);
+/* In the parent: from now on a child's tlsblock_second needs no memory, if there is some now. */
+void tlsblock_prepare_second(void);
 /* b, the second block of the loaded one, becomes the calling OS thread's own.  The stack is that of
  * the OS thread. */
 void tlsblock_own(struct tlsblock *b, char *stack, size_t bytes);

@@ -67,6 +67,7 @@ static struct {
 static struct {
 	void *orphan;                     /* its block, which was a green thread's in the parent */
 	struct tlsblock *loaded, *second; /* TLSBLOCK-7; NULL: there is no second block */
+	struct tlsblock *spare;           /* (a) in the parent: a child's second block, or NULL */
 } forked;
 
 /* --- the variables of modules: TLSBLOCK-3 --- */
@@ -640,8 +641,9 @@ struct tlsblock *tlsblock_second(struct tlsblock *b)
 {
 	if (forked.loaded == b)
 		return forked.second;
-	struct tlsblock *second = tlsblock_new();
+	struct tlsblock *second = forked.spare ? forked.spare : tlsblock_new();
 
+	forked.spare = NULL;
 	if (!second)
 		return NULL;
 	write_int((char *)second, lay->tid, getpid()); /* of the process's first thread */
@@ -649,6 +651,14 @@ struct tlsblock *tlsblock_second(struct tlsblock *b)
 	forked.loaded = b;
 	tlsblock_signals_begin();
 	return second;
+}
+
+void tlsblock_prepare_second(void)
+{
+	struct tlsblock *none = NULL, *b = ld_rlx(&forked.spare) ? NULL : tlsblock_new();
+
+	if (b && !cas_rlx(&forked.spare, &none, b))
+		tlsblock_free(b);
 }
 
 void tlsblock_own(struct tlsblock *b, char *stack, size_t bytes)

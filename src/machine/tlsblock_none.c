@@ -74,6 +74,10 @@ struct tlsblock *tlsblock_second(struct tlsblock *b)
 	return NULL;
 }
 
+void tlsblock_prepare_second(void)
+{
+}
+
 void tlsblock_on_note(void (*fn)(void))
 {
 	(void)fn;
