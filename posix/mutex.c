@@ -7,15 +7,18 @@
  * that is EBUSY (parked.h).  pthread_mutex_unlock is replaced for all threads, since a parked green
  * thread may wait for any of them.
  *
- * Process-shared, robust, priority-inheritance and priority-protection mutexes are libc's alone:
- * green threads lock them as blocking code.  An unlock in another process, and the kernel after the
- * death of an owner, would wake no parked green thread.
+ * Process-shared and robust mutexes are libc's alone: green threads lock them as blocking code.  An
+ * unlock in another process, and the kernel after the death of an owner, would wake no parked green
+ * thread.  machine/tlsblock_glibc.c does what the kernel does at the end of an owner.
+ *
+ * pthread_mutex_init leaves the priority protocol out.  The kernel would look for the owner by its
+ * thread id, which it does not know, and libc waits forever then.
  */
 #include "mode/chaos.h"
 #include "posix/sync.h"
 
 /* Bits of __kind, which static initializers make part of glibc's ABI. */
-enum { KIND_TYPE = 3, KIND_ROBUST = 16, KIND_INHERIT = 32, KIND_PROTECT = 64, KIND_SHARED = 128 };
+enum { KIND_TYPE = 3, KIND_ROBUST = 16, KIND_SHARED = 128 };
 
 static int kind_of(const pthread_mutex_t *m)
 {
@@ -24,7 +27,39 @@ static int kind_of(const pthread_mutex_t *m)
 
 bool mutex_is_parkable(const pthread_mutex_t *m)
 {
-	return !(kind_of(m) & (KIND_ROBUST | KIND_INHERIT | KIND_PROTECT | KIND_SHARED));
+	return !(kind_of(m) & (KIND_ROBUST | KIND_SHARED));
+}
+
+static bool has_protocol(const pthread_mutexattr_t *a)
+{
+	int protocol = PTHREAD_PRIO_NONE;
+
+	return a && pthread_mutexattr_getprotocol(a, &protocol) == 0 &&
+	       protocol != PTHREAD_PRIO_NONE;
+}
+
+/* The kind of a without its protocol. */
+static int init_without_protocol(pthread_mutex_t *m, const pthread_mutexattr_t *a)
+{
+	int type, shared, robust, err;
+	pthread_mutexattr_t plain;
+
+	pthread_mutexattr_gettype(a, &type);
+	pthread_mutexattr_getpshared(a, &shared);
+	pthread_mutexattr_getrobust(a, &robust);
+	pthread_mutexattr_init(&plain);
+	pthread_mutexattr_settype(&plain, type);
+	pthread_mutexattr_setpshared(&plain, shared);
+	pthread_mutexattr_setrobust(&plain, robust);
+	err = LIBC(pthread_mutex_init)(m, &plain);
+	pthread_mutexattr_destroy(&plain);
+	return err;
+}
+
+HOOK int pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *a)
+{
+	return unlikely(has_protocol(a)) ? init_without_protocol(m, a)
+					 : LIBC(pthread_mutex_init)(m, a);
 }
 
 static int try_mutex(void *m)

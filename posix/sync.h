@@ -10,8 +10,7 @@ static inline const void *mutex_key(const pthread_mutex_t *m)
 	return parked_key(m, KEY_MUTEX);
 }
 
-/* Green threads may be parked for it: it is neither process-shared nor robust, and has no priority
- * protocol. */
+/* Green threads may be parked for it: it is neither process-shared nor robust. */
 bool mutex_is_parkable(const pthread_mutex_t *m);
 int mutex_lock(pthread_mutex_t *m);
 /* The clock is CLOCK_REALTIME. */

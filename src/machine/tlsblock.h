@@ -15,7 +15,7 @@
  *   detached         pthread_join and pthread_detach of it are EINVAL; since glibc 2.43
  *                    pthread_join of the caller is EDEADLK
  *   rseq             not registered: sched_getcpu makes a call of the kernel
- *   robust mutexes   the kernel does not know their list
+ *   robust mutexes   the kernel does not know their list; tlsblock_last walks it
  *   cancellation     disabled, as on an M
  *   stack            that of the green thread
  *
@@ -115,7 +115,7 @@ void tlsblock_prepare(struct tlsblock *b, char *stack, size_t bytes);
 /* With the block loaded, before any code of the green thread. */
 void tlsblock_first(void);
 /* With the block loaded, on the stack of the green thread, which ends: run the destructors of C++
- * thread-locals and of pthread keys.  May wait. */
+ * thread-locals and of pthread keys, and mark the robust mutexes that it holds.  May wait. */
 void tlsblock_last(void);
 /* TLSBLOCK-2, on g0 with another block loaded. */
 void tlsblock_reset(struct tlsblock *b);

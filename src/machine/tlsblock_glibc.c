@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
+#include <linux/futex.h>
 #include <linux/rseq.h>
 #include <locale.h>
 #include <pthread.h>
@@ -274,15 +275,20 @@ static void fill_rseq(char *tp)
 	area->cpu_id = (uint32_t)RSEQ_CPU_ID_REGISTRATION_FAILED;
 }
 
-static void fill_robust(char *tp)
+static void empty_robust(char *tp)
 {
 	const ptrdiff_t word = sizeof(void *);
 	char *robust = tp + lay->robust;
 
-	memcpy(robust, arch_tp() + lay->robust, ROBUST_BYTES); /* for the offset in it */
 	write_word(tp, lay->robust - word, robust);
 	write_word(tp, lay->robust, robust);
 	write_word(tp, lay->robust + 2 * word, NULL);
+}
+
+static void fill_robust(char *tp)
+{
+	memcpy(tp + lay->robust, arch_tp() + lay->robust, ROBUST_BYTES); /* the offset in it */
+	empty_robust(tp);
 }
 
 /* Fill what pthread_create fills for an OS thread. */
@@ -444,6 +450,36 @@ static noinline void reset_libc(void)
 		dlerror();
 }
 
+/* A robust mutex that the ending thread tid holds: its next locker gets EOWNERDEAD. */
+static void owner_died(uint32_t *word, uint32_t tid)
+{
+	uint32_t now = ld_rlx(word);
+
+	if ((now & FUTEX_TID_MASK) != tid)
+		return;
+	while (!cas_rel(word, &now, (now & FUTEX_WAITERS) | FUTEX_OWNER_DIED)) /* ORD(lock) */
+		;
+	if (now & FUTEX_WAITERS) /* libc waits for a robust mutex as for a shared one */
+		syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+/* What the kernel does at the end of an OS thread, whose list it knows.  Bit 0 of an entry tells a
+ * mutex with priority inheritance. */
+static noinline void end_robust(char *tp)
+{
+	const struct robust_list_head *head = tls_at(tp, lay->robust);
+	uintptr_t entry = (uintptr_t)head->list.next & ~(uintptr_t)1;
+	uint32_t tid = *(uint32_t *)tls_at(tp, lay->tid);
+
+	for (int i = 0; entry != (uintptr_t)&head->list && i < ROBUST_LIST_LIMIT; i++) {
+		uintptr_t next = *(uintptr_t *)entry & ~(uintptr_t)1;
+
+		owner_died((uint32_t *)(entry + (uintptr_t)head->futex_offset), tid);
+		entry = next;
+	}
+	empty_robust(tp);
+}
+
 void tlsblock_last(void)
 {
 	char *tp = arch_tp(); /* the green thread may move, its block does not */
@@ -454,6 +490,8 @@ void tlsblock_last(void)
 		end_used_keys(tp);
 		*used = false;
 	}
+	if (unlikely(*(char **)tls_at(tp, lay->robust) != tp + lay->robust))
+		end_robust(tp);
 	reset_libc();
 }
 

@@ -350,6 +350,31 @@ TEST(cond_signal_wakes_only_one_green_thread)
 	thread_run(1, signal_one);
 }
 
+POSIX_TEST(cond_wait_unlocks_a_mutex_with_priority_inheritance)
+{
+	struct state s = STATE_INIT;
+	pthread_mutexattr_t a;
+	struct thread t[4];
+
+	CHECK_EQ(pthread_mutexattr_init(&a), 0);
+	CHECK_EQ(pthread_mutexattr_setprotocol(&a, PTHREAD_PRIO_INHERIT), 0);
+	CHECK_EQ(pthread_mutex_init(&s.m, &a), 0);
+	for (int i = 0; i < 4; i++)
+		(i % 2 ? thread_start : thread_outside)(&t[i], take, &s);
+	CHECK_EQ(pthread_mutex_lock(&s.m), 0);
+	while (s.waiting < 4) {
+		CHECK_EQ(pthread_mutex_unlock(&s.m), 0);
+		thread_pass();
+		CHECK_EQ(pthread_mutex_lock(&s.m), 0);
+	}
+	s.permits = 4;
+	CHECK_EQ(pthread_cond_broadcast(&s.c), 0);
+	CHECK_EQ(pthread_mutex_unlock(&s.m), 0);
+	for (int i = 0; i < 4; i++)
+		thread_end(&t[i]);
+	CHECK_EQ(s.woken, 4);
+}
+
 POSIX_TEST(cond_signal_without_waiter_is_not_kept)
 {
 	struct state s = STATE_INIT;

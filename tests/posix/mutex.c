@@ -409,6 +409,74 @@ POSIX_TEST(mutex_process_shared_excludes)
 	CHECK_EQ(s.n, 2 * 100 + 2 * 200);
 }
 
+/* Half of the threads lock with a deadline, and one in four is an OS thread. */
+static void exclude(pthread_mutex_t m)
+{
+	struct shared s = { .m = m, .rounds = 100 };
+	struct thread t[8];
+
+	for (int i = 0; i < 8; i++)
+		(i % 4 ? thread_start : thread_outside)(&t[i], i % 2 ? add : add_timed, &s);
+	for (int i = 0; i < 8; i++)
+		thread_end(&t[i]);
+	CHECK_EQ(s.n, 4 * 100 + 4 * 200);
+	CHECK_EQ(pthread_mutex_destroy(&s.m), 0);
+}
+
+POSIX_TEST(mutex_with_priority_inheritance_excludes)
+{
+	exclude(mutex_with(PTHREAD_PROCESS_PRIVATE, PTHREAD_MUTEX_STALLED, PTHREAD_PRIO_INHERIT));
+	exclude(mutex_with(PTHREAD_PROCESS_SHARED, PTHREAD_MUTEX_STALLED, PTHREAD_PRIO_INHERIT));
+	exclude(mutex_with(PTHREAD_PROCESS_PRIVATE, PTHREAD_MUTEX_ROBUST, PTHREAD_PRIO_INHERIT));
+}
+
+static void exclude_protected(void)
+{
+	exclude(mutex_with(PTHREAD_PROCESS_PRIVATE, PTHREAD_MUTEX_STALLED, PTHREAD_PRIO_PROTECT));
+}
+
+/* libc's, for a thread without a real-time policy, is EINVAL. */
+TEST_PROCS(mutex_with_priority_protection_excludes)
+{
+	thread_run(procs, exclude_protected);
+}
+
+static void held_by_another(void *arg)
+{
+	struct timespec t = time_in(CLOCK_REALTIME, 1);
+
+	CHECK_EQ(pthread_mutex_trylock(arg), EBUSY);
+	CHECK_EQ(pthread_mutex_timedlock(arg, &t), ETIMEDOUT);
+}
+
+POSIX_TEST(mutex_with_priority_inheritance_keeps_its_type)
+{
+	pthread_mutexattr_t a;
+	pthread_mutex_t m;
+	struct thread t;
+
+	CHECK_EQ(pthread_mutexattr_init(&a), 0);
+	CHECK_EQ(pthread_mutexattr_setprotocol(&a, PTHREAD_PRIO_INHERIT), 0);
+	CHECK_EQ(pthread_mutexattr_settype(&a, PTHREAD_MUTEX_RECURSIVE), 0);
+	CHECK_EQ(pthread_mutex_init(&m, &a), 0);
+	CHECK_EQ(pthread_mutex_lock(&m), 0);
+	CHECK_EQ(pthread_mutex_lock(&m), 0);
+	CHECK_EQ(pthread_mutex_unlock(&m), 0);
+	thread_start(&t, held_by_another, &m);
+	thread_end(&t);
+	CHECK_EQ(pthread_mutex_unlock(&m), 0);
+	CHECK_EQ(pthread_mutex_unlock(&m), EPERM);
+	CHECK_EQ(pthread_mutex_destroy(&m), 0);
+	CHECK_EQ(pthread_mutexattr_settype(&a, PTHREAD_MUTEX_ERRORCHECK), 0);
+	CHECK_EQ(pthread_mutex_init(&m, &a), 0);
+	CHECK_EQ(pthread_mutex_lock(&m), 0);
+	CHECK_EQ(pthread_mutex_lock(&m), EDEADLK);
+	CHECK_EQ(pthread_mutex_unlock(&m), 0);
+	CHECK_EQ(pthread_mutexattr_destroy(&a), 0);
+}
+
+/* --- robust mutexes --- */
+
 static void die_with_it(void *arg)
 {
 	CHECK_EQ(pthread_mutex_lock(arg), 0);
@@ -427,6 +495,61 @@ POSIX_TEST(mutex_robust_of_dead_os_thread_is_eownerdead)
 	CHECK_EQ(pthread_mutex_unlock(&m), 0);
 	CHECK_EQ(pthread_mutex_lock(&m), 0);
 	CHECK_EQ(pthread_mutex_unlock(&m), 0);
+}
+
+struct heir {
+	pthread_mutex_t m[3];
+	int arrived, locked, left;
+};
+
+/* It ends as the owner of all three, when others wait for the second one. */
+static void leave_locked(void *arg)
+{
+	struct heir *h = arg;
+
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(pthread_mutex_lock(&h->m[i]), 0);
+	thread_count(&h->locked);
+	thread_await(&h->arrived, 2);
+}
+
+static void inherit_second(void *arg)
+{
+	struct heir *h = arg;
+
+	thread_await(&h->locked, 1);
+	thread_count(&h->arrived);
+	int err = pthread_mutex_lock(&h->m[1]);
+
+	if (err == EOWNERDEAD) {
+		thread_count(&h->left);
+		CHECK_EQ(pthread_mutex_consistent(&h->m[1]), 0);
+	} else {
+		CHECK_EQ(err, 0);
+	}
+	CHECK_EQ(pthread_mutex_unlock(&h->m[1]), 0);
+}
+
+POSIX_TEST(mutex_robust_of_ended_thread_is_eownerdead)
+{
+	struct heir h = { .arrived = 0 };
+	struct thread owner, t[2];
+
+	for (int i = 0; i < 3; i++)
+		h.m[i] = mutex_with(i % 2 ? PTHREAD_PROCESS_SHARED : PTHREAD_PROCESS_PRIVATE,
+				    PTHREAD_MUTEX_ROBUST, PTHREAD_PRIO_NONE);
+	thread_start(&owner, leave_locked, &h);
+	for (int i = 0; i < 2; i++)
+		thread_start(&t[i], inherit_second, &h);
+	thread_end(&owner);
+	for (int i = 0; i < 2; i++)
+		thread_end(&t[i]);
+	CHECK_EQ(h.left, 1);
+	CHECK_EQ(pthread_mutex_trylock(&h.m[0]), EOWNERDEAD);
+	CHECK_EQ(pthread_mutex_lock(&h.m[2]), EOWNERDEAD);
+	CHECK_EQ(pthread_mutex_unlock(&h.m[2]), 0); /* not made consistent */
+	CHECK_EQ(pthread_mutex_lock(&h.m[2]), ENOTRECOVERABLE);
+	CHECK_EQ(pthread_mutex_unlock(&h.m[0]), 0);
 }
 
 struct patient {
