@@ -7,19 +7,50 @@
  * If another process or OS thread takes the connection first, that call blocks its OS thread until
  * the next one comes, as natively; SO_RCVTIMEO then begins again.
  *
- * connect is blocking code: one OS thread per connection that is being established.
+ * connect of a TCP socket is attempted with a send timeout of 0 (CONNECT-1), and the green thread
+ * parks until the socket is writable.
+ *
+ *   caller                                           the kernel
+ *    1 SO_SNDTIMEO = 0; connect: EINPROGRESS;         sends SYN, continues to connect
+ *      SO_SNDTIMEO as it was
+ *    2 park until POLLOUT or the program's timeout    established, or an error: POLLOUT
+ *    3 TCP_CLOSE?  take the error, disconnect
+ *    4 otherwise from 1: 0, or EALREADY if the
+ *      wakeup was spurious
+ *
+ * Invariants
+ *   CONNECT-1  The kernel takes a negative time as 0: connect does not wait, and EINPROGRESS and
+ *              EALREADY are what it returns then.  Other threads and processes that share the
+ *              socket see that time for the length of the attempt, some 20 us.  No handler of the
+ *              program runs meanwhile (signals_hold), so none leaves it behind by siglongjmp.  The
+ *              kernel logs the first ten such calls since the boot.
+ *   CONNECT-2  The second connect returns what a blocking one would, and leaves the socket in the
+ *              same state: SO_ERROR is 0, and after an error it may connect again.  It is not made
+ *              for a closed socket, which it would connect again: the error may have been taken by
+ *              another thread's connect (ECONNABORTED), or shutdown was called.
+ *   CONNECT-3  A number that has another socket after the wait is EBADF (the cookie).
+ *
+ * A unix socket reports no event for room in the queue of the listener, so its connect is blocking
+ * code, as for all other sockets: one OS thread per connection that waits.
+ *
  * Rejected for connect
- *   O_NONBLOCK for the time of the call: other processes see it.
- *   A short SO_SNDTIMEO, after which the kernel continues to connect: visible, too, and a process
- *   that is killed or forks in between leaves it behind.
+ *   O_NONBLOCK for the time of the call: other processes see it, for longer than an attempt.
+ *   A SO_SNDTIMEO of 1 us: the kernel rounds it up to a tick, for which the OS thread blocks.
+ *   IORING_OP_CONNECT: leaves a refused socket in another state than connect; not everywhere.
  *   MSG_FASTOPEN with MSG_DONTWAIT: it asks the peer for a cookie, and depends on a sysctl.
  *
  * sendfile to a socket parks until there is room, and then sends CHUNK bytes as blocking code.
  */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/time.h>
+
+#include "base/os.h"
 #include "netpoll.h"
 #include "netpoll/fire.h"
 #include "park.h"
 #include "posix/cancel.h"
+#include "posix/signal.h"
 #include "posix/wait.h"
 
 /* Bytes of a file in a section of blocking code: more than the send buffer's usual free third
@@ -97,18 +128,123 @@ HOOK int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 	return park_accept(fd, addr, len, flags);
 }
 
-/* --- connect, shutdown --- */
+/* --- connect --- */
+
+struct connecting {
+	int fd;
+	const struct sockaddr *addr;
+	socklen_t len;
+	struct timeval timeout; /* SO_SNDTIMEO of the program */
+	uint64_t id;            /* CONNECT-3 */
+};
+
+/* True if connect would wait in a way that it can do without; c is filled in. */
+static bool connect_parks(struct connecting *c)
+{
+	int protocol = 0;
+	socklen_t len = sizeof(protocol), size = sizeof(c->timeout);
+
+	c->id = os_socket_id(c->fd);
+	return c->id && getsockopt(c->fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) == 0 &&
+	       protocol == IPPROTO_TCP && !io_nonblocking(c->fd) &&
+	       getsockopt(c->fd, SOL_SOCKET, SO_SNDTIMEO, &c->timeout, &size) == 0;
+}
+
+static int connect_blocking(const struct connecting *c)
+{
+	return IO_BLOCKING(LIBC(connect)(c->fd, c->addr, c->len));
+}
+
+static bool set_send_timeout(int fd, const struct timeval *t)
+{
+	return setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, t, sizeof(*t)) == 0;
+}
+
+/* Step 1.  Returns 0, -errno, or IO_BLOCK: it cannot be done without a wait. */
+static int connect_at_once(const struct connecting *c)
+{
+	static const struct timeval at_once = { .tv_sec = -1 };
+	int result = IO_BLOCK;
+
+	signals_hold();
+	if (set_send_timeout(c->fd, &at_once)) {
+		result = IO_SYS(LIBC(connect)(c->fd, c->addr, c->len));
+		set_send_timeout(c->fd, &c->timeout);
+	}
+	signals_release();
+	return result;
+}
+
+/* Step 3.  Returns 0 if the socket is not closed, otherwise the error. */
+static int connect_error(const struct connecting *c)
+{
+	static const struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
+	uint8_t state = 0;
+	int err = 0;
+	socklen_t size = sizeof(state), len = sizeof(err);
+
+	if (os_socket_id(c->fd) != c->id)
+		return -EBADF;
+	if (getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &state, &size) < 0 || state != TCP_CLOSE)
+		return 0;
+	getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &err, &len);
+	LIBC(connect)(c->fd, &nowhere, sizeof(nowhere)); /* disconnects */
+	return err ? -err : -ECONNABORTED;
+}
+
+/* Step 2.  Returns 0 to attempt again, or the end of the call. */
+static int connect_wait(const struct connecting *c, int64_t deadline, int progress)
+{
+	int err = io_park(c->fd, POLLOUT, deadline);
+
+	switch (err) {
+	case 0: return connect_error(c);
+	case -ETIMEDOUT: return progress;
+	case -EINTR: return deadline == GMP_FOREVER && handler_restarts() ? connect_error(c) : err;
+	case -ECANCELED:
+	case -EBADF: return err;
+	default: return IO_BLOCK; /* the poller has no room */
+	}
+}
+
+static int connect_waiting(const struct connecting *c)
+{
+	int64_t deadline = io_deadline(c->fd, SO_SNDTIMEO);
+	int result = connect_at_once(c);
+
+	while (result == -EINPROGRESS || result == -EALREADY) {
+		int err = connect_wait(c, deadline, result);
+
+		if (err && err != IO_BLOCK)
+			return err;
+		result = err ? err : connect_at_once(c);
+		if (result == -EISCONN) /* another thread's connect has got the 0 */
+			return 0;
+	}
+	return result == IO_BLOCK ? connect_blocking(c) : result;
+}
+
+static int park_connect(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	struct connecting c = { .fd = fd, .addr = addr, .len = len };
+	int saved = errno;
+
+	cancel_point();
+	kind_forget(fd);
+	return finish(connect_parks(&c) ? connect_waiting(&c) : connect_blocking(&c), saved);
+}
 
 HOOK int connect(int fd, const struct sockaddr *addr, socklen_t len)
 {
 	switch (hook_how()) {
 	case HOOK_LIBC: return LIBC(connect)(fd, addr, len);
-	case HOOK_PARK: cancel_point(); /* and as the next */
-	case HOOK_BLOCK: break;
+	case HOOK_BLOCK: kind_forget(fd); return HOOK_BLOCKING(LIBC(connect)(fd, addr, len));
+	case HOOK_PARK: break;
 	}
-	kind_forget(fd);
-	return HOOK_BLOCKING(LIBC(connect)(fd, addr, len));
+	return park_connect(fd, addr, len);
 }
+
+/* --- shutdown --- */
 
 /* The kernel reports no event to some waiters: writers to a unix socket, readers of datagrams.  So
  * all of them attempt again. */

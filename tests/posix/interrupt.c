@@ -92,6 +92,11 @@ POSIX_TEST(accept_handler_is_eintr)
 	expect_eintr(do_accept, 0);
 }
 
+POSIX_TEST(connect_handler_is_eintr)
+{
+	expect_eintr(do_connect, 0);
+}
+
 POSIX_TEST(read_handler_is_eintr)
 {
 	expect_eintr(do_read, 0);

@@ -148,6 +148,7 @@ POSIX_TEST(kill_ends_a_read)
 POSIX_TEST(kill_ends_an_accept)
 {
 	expect_eintr(do_accept, 0);
+	expect_eintr(do_connect, 0);
 }
 
 POSIX_TEST(kill_ends_a_poll)

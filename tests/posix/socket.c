@@ -265,6 +265,194 @@ POSIX_TEST(connect_waits_for_a_full_listener)
 	close(l);
 }
 
+/* A TCP listener whose queue is full: the kernel drops each SYN, which the client repeats after a
+ * second. */
+static int full_tcp_listener(struct sockaddr_in *a, int *queued)
+{
+	int l = tcp_listener(a, 0);
+
+	*queued = tcp_connect(a);
+	return l;
+}
+
+static int connect_to(int c, const struct sockaddr_in *a)
+{
+	return connect(c, (const struct sockaddr *)a, sizeof(*a));
+}
+
+static int socket_error(int fd)
+{
+	int err = -1;
+	socklen_t n = sizeof(err);
+
+	CHECK_EQ(getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &n), 0);
+	return err;
+}
+
+static int send_timeout_ms(int fd)
+{
+	struct timeval t;
+	socklen_t n = sizeof(t);
+
+	CHECK_EQ(getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, &n), 0);
+	return (int)(t.tv_sec * 1000 + t.tv_usec / 1000);
+}
+
+POSIX_TEST(connect_waits_for_a_full_tcp_listener)
+{
+	struct sockaddr_in a;
+	struct peer p;
+	int queued, l = full_tcp_listener(&a, &queued), c = socket(AF_INET, SOCK_STREAM, 0);
+
+	skip_under_chaos();
+	set_timeout(c, SO_SNDTIMEO, 20);
+	CHECK_ERRNO(connect_to(c, &a), EINPROGRESS);
+	CHECK_ERRNO(connect_to(c, &a), EALREADY);
+	CHECK_EQ(send_timeout_ms(c), 20);
+	set_timeout(c, SO_SNDTIMEO, 0);
+	peer_start(&p, accept_two, &l);
+	errno = 1234;
+	CHECK_EQ(connect_to(c, &a), 0);
+	CHECK_EQ(errno, 1234);
+	CHECK_EQ(send_timeout_ms(c), 0);
+	CHECK(!is_nonblocking(c));
+	CHECK_EQ(socket_error(c), 0);
+	CHECK_ERRNO(connect_to(c, &a), EISCONN);
+	peer_join(&p);
+	close(queued);
+	close(c);
+	close(l);
+}
+
+static void close_late(void *l)
+{
+	usleep(50000);
+	close(*(int *)l);
+}
+
+/* A socket that was refused after a wait may connect again. */
+POSIX_TEST(connect_refused_after_a_wait_leaves_the_socket_usable)
+{
+	struct sockaddr_in a, b;
+	struct peer p;
+	int queued, l = full_tcp_listener(&a, &queued), other = tcp_listener(&b, 1);
+	int c = socket(AF_INET, SOCK_STREAM, 0);
+
+	skip_under_chaos();
+	peer_start(&p, close_late, &l);
+	CHECK_ERRNO(connect_to(c, &a), ECONNREFUSED);
+	CHECK_EQ(socket_error(c), 0);
+	CHECK_EQ(connect_to(c, &b), 0);
+	CHECK_ERRNO(connect_to(c, &b), EISCONN);
+	peer_join(&p);
+	close(queued);
+	close(c);
+	close(other);
+}
+
+static void shutdown_late(void *c)
+{
+	usleep(50000);
+	CHECK_EQ(shutdown(*(int *)c, SHUT_RDWR), 0);
+}
+
+/* The socket is not connected again. */
+POSIX_TEST(connect_ends_with_a_shutdown)
+{
+	struct sockaddr_in a;
+	struct peer p;
+	int queued, l = full_tcp_listener(&a, &queued), c = socket(AF_INET, SOCK_STREAM, 0);
+
+	skip_under_chaos();
+	peer_start(&p, shutdown_late, &c);
+	CHECK_ERRNO(connect_to(c, &a), ECONNRESET);
+	CHECK_EQ(socket_error(c), 0);
+	peer_join(&p);
+	close(queued);
+	close(c);
+	close(l);
+}
+
+struct shared_connect {
+	struct sockaddr_in a;
+	int fd;
+	int err[2];
+};
+
+static void connect_shared(void *p)
+{
+	struct shared_connect *s = p;
+
+	s->err[1] = connect_to(s->fd, &s->a) ? errno : 0;
+}
+
+/* A call on the connected socket is EISCONN; a call that waits is not. */
+POSIX_TEST(connect_of_a_shared_socket_succeeds)
+{
+	struct shared_connect s = { .fd = socket(AF_INET, SOCK_STREAM, 0) };
+	struct peer p[2];
+	int queued, l = full_tcp_listener(&s.a, &queued);
+
+	skip_under_chaos();
+	peer_start(&p[0], accept_two, &l);
+	peer_start(&p[1], connect_shared, &s);
+	s.err[0] = connect_to(s.fd, &s.a) ? errno : 0;
+	peer_join(&p[0]);
+	peer_join(&p[1]);
+	CHECK(s.err[0] == 0 || s.err[1] == 0);
+	for (int i = 0; i < 2; i++)
+		CHECK(s.err[i] == 0 || s.err[i] == EISCONN);
+	close(queued);
+	close(s.fd);
+	close(l);
+}
+
+/* Ended by the end of the listener. */
+static void wait_connect(int i)
+{
+	int c = socket(AF_INET, SOCK_STREAM, 0);
+
+	(void)i;
+	CHECK_ERRNO(connect_to(c, &address), ECONNREFUSED);
+	close(c);
+}
+
+static void wake_connect(int i)
+{
+	if (i == 0)
+		close(listener);
+}
+
+TEST(connect_parks_the_green_thread)
+{
+	int queued;
+
+	skip_under_chaos();
+	listener = full_tcp_listener(&address, &queued);
+	check_parks(wait_connect, wake_connect);
+	close(queued);
+}
+
+static void cancelled_connect(void *arg)
+{
+	int c = socket(AF_INET, SOCK_STREAM, 0);
+
+	(void)arg;
+	CHECK_ERRNO(connect_to(c, &address), ECANCELED);
+	close(c);
+}
+
+TEST(connect_cancelled_is_ecanceled)
+{
+	int queued;
+
+	skip_under_chaos();
+	listener = full_tcp_listener(&address, &queued);
+	check_cancelled(cancelled_connect);
+	close(queued);
+	close(listener);
+}
+
 /* --- shutdown --- */
 
 POSIX_TEST(shutdown_ends_the_stream)

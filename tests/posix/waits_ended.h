@@ -4,7 +4,9 @@
 #ifndef TESTS_POSIX_WAITS_ENDED_H
 #define TESTS_POSIX_WAITS_ENDED_H
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <semaphore.h>
 #include <sys/epoll.h>
@@ -21,6 +23,27 @@ __attribute__((unused)) static int do_accept(void)
 	int l = socket(AF_INET, SOCK_STREAM, 0);
 	int result = listen(l, 1) ? 0 : accept(l, NULL, NULL), err = errno; /* listen binds it */
 
+	close(l);
+	errno = err;
+	return result;
+}
+
+/* The queue of the listener is full, so that the peer does not answer. */
+__attribute__((unused)) static int do_connect(void)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	socklen_t n = sizeof(a);
+	int l = socket(AF_INET, SOCK_STREAM, 0), c[2];
+	int result = listen(l, 0) ? 0 : getsockname(l, (struct sockaddr *)&a, &n), err = errno;
+
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	for (int i = 0; i < 2; i++) {
+		c[i] = socket(AF_INET, SOCK_STREAM, 0);
+		if (!result)
+			result = connect(c[i], (struct sockaddr *)&a, n), err = errno;
+	}
+	close(c[0]);
+	close(c[1]);
 	close(l);
 	errno = err;
 	return result;
