@@ -3,13 +3,55 @@
  * Replaces the functions that look up names: libc's function runs as blocking code.
  *
  * It may wait for name servers for half a minute, in modules that libc loads.  So each lookup of a
- * green thread takes an OS thread.  h_errno is a thread-local: it is read before the caller can
- * move to another OS thread, as errno is.
+ * green thread takes an OS thread.  At most LOOKUPS run at a time; others park for a slot, in FIFO
+ * order, also if they need no name server.  A slot is given back in the blocking code, so that a
+ * caller that is killed at shutdown does not keep it; for a moment its OS thread and that of the
+ * next lookup are both in use.
+ *
+ * h_errno is a thread-local: it is read before the caller can move to another OS thread, as errno
+ * is.
  */
 #include <netdb.h>
 
 #include "posix/cancel.h"
 #include "posix/hook.h"
+
+/* A larger number takes more OS threads and memory if a name server does not answer, a smaller one
+ * delays more lookups meanwhile.  Not measured. */
+enum { LOOKUPS = 128 };
+
+/* No handler runs on a caller that waits for it: siglongjmp would keep the slot. */
+static gmp_sem slots = GMP_SEM_INIT(LOOKUPS);
+
+/* Take a slot.  False: gmp_cancel has ended the wait, and the lookup continues without one. */
+static bool slot_acquire(void)
+{
+	int err = gmp_sem_acquire(&slots);
+
+	if (err == -ECANCELED)
+		cancel_waited();
+	return err == 0;
+}
+
+static void slot_release(bool held)
+{
+	int saved = errno;
+
+	if (held)
+		gmp_sem_release(&slots, 1);
+	errno = saved;
+}
+
+/* The threads of the parent that look up names are not in the child. */
+static void forked(void)
+{
+	slots = (gmp_sem)GMP_SEM_INIT(LOOKUPS);
+}
+
+__attribute__((constructor)) static void resolve_begin(void)
+{
+	pthread_atfork(NULL, NULL, forked);
+}
 
 /* Not inlined: libc declares the address of h_errno as constant, but the thread may change. */
 static noinline void set_h_errno(int err)
@@ -27,9 +69,11 @@ static noinline void set_h_errno(int err)
 		if (how_ == HOOK_PARK)                                                             \
 			cancel_point();                                                            \
 		int h_errno_ = 0;                                                                  \
+		bool held_ = slot_acquire();                                                       \
 		__auto_type lookup_result_ = HOOK_BLOCKING(({                                      \
 			__auto_type inner_ = (call);                                               \
 			h_errno_ = h_errno;                                                        \
+			slot_release(held_);                                                       \
 			inner_;                                                                    \
 		}));                                                                               \
 		set_h_errno(h_errno_);                                                             \

@@ -3,9 +3,11 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <resolv.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "posix.h"
 
@@ -206,4 +208,72 @@ TEST(lookups_in_parallel_keep_h_errno)
 {
 	run_procs(2, many_look_up, NULL);
 	run_own(2, 0, many_look_up, NULL);
+}
+
+/* --- lookups that wait for a name server --- */
+
+enum { CALLERS = 200, MOST = 128 };
+
+static struct sockaddr_in silent; /* a name server that does not answer */
+static int ended;
+
+static void ask_server(void *arg)
+{
+	struct addrinfo *res;
+
+	(void)arg;
+	CHECK_EQ(res_init(), 0);
+	_res.nscount = _res.retry = _res.retrans = 1;
+	_res.nsaddr_list[0] = silent;
+	if (getaddrinfo("name.invalid", NULL, NULL, &res) == 0)
+		freeaddrinfo(res);
+	__atomic_add_fetch(&ended, 1, __ATOMIC_RELAXED);
+}
+
+/* Returns the most callers that were in blocking code until all others waited.  Then the server
+ * ends. */
+static unsigned count_blocked(int server)
+{
+	gmp_stats s = GMP_STATS_INIT;
+	unsigned most = 0;
+
+	while (__atomic_load_n(&ended, __ATOMIC_RELAXED) < CALLERS) {
+		gmp_sleep(GMP_MS);
+		CHECK_EQ(gmp_stats_get(&s), 0);
+		if (server >= 0 && s.greens_blocked > most)
+			most = s.greens_blocked;
+		if (server >= 0 && s.greens_blocked + s.greens_waiting >= CALLERS) {
+			close(server);
+			server = -1;
+		}
+	}
+	return most;
+}
+
+static void many_lookups(void *arg)
+{
+	socklen_t n = sizeof(silent);
+	int server = socket(AF_INET, SOCK_DGRAM, 0);
+	gmp_g *g[CALLERS];
+
+	(void)arg;
+	silent = (struct sockaddr_in){ .sin_family = AF_INET,
+				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	CHECK_EQ(bind(server, (struct sockaddr *)&silent, n), 0);
+	CHECK_EQ(getsockname(server, (struct sockaddr *)&silent, &n), 0);
+	for (int i = 0; i < CALLERS; i++)
+		CHECK_EQ(gmp_spawn(&g[i], ask_server, NULL, NULL), 0);
+	unsigned most = count_blocked(server);
+
+	for (int i = 0; i < CALLERS; i++)
+		CHECK_EQ(gmp_join(g[i]), 0);
+	if (most < MOST / 2)
+		check_skip("names are not looked up by name servers");
+	CHECK(most <= MOST);
+}
+
+TEST(getaddrinfo_takes_a_bounded_number_of_threads)
+{
+	skip_under_chaos();
+	run_own(2, 0, many_lookups, NULL);
 }
