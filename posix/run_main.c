@@ -33,8 +33,8 @@
  *
  * Invariants
  *   PROGRAM-1  `alive` counts the threads of main and of pthread_create that have not left: the
- *              thread that makes it 0 calls exit.  A green thread leaves after its function; it may
- *              still run destructors.  An OS thread leaves after them (outside.c).
+ *              thread that makes it 0 calls exit.  A thread leaves after its destructors; an OS
+ *              thread in the last of them (outside.c).
  *   PROGRAM-2  In the child of a fork no other thread exists, so nothing of the parent's table is
  *              used there except the record of the caller.  Until step 7 its g struct is the
  *              parent's, of which only the stack and its class are read.

@@ -66,8 +66,9 @@ static void call_function(struct thread *t)
 	t->result = (void *)(intptr_t)fn(t->arg);
 }
 
-/* Step 3.  pthread_exit arrives at the second return of setjmp.  The first thread of the child of a
- * fork stays in program_thread_left. */
+/* Steps 3 and 4.  pthread_exit arrives at the second return of setjmp, also that of a destructor,
+ * after which the other destructors run.  The first thread of the child of a fork stays in
+ * program_thread_left. */
 void thread_main(void *arg)
 {
 	struct thread *t = arg;
@@ -77,11 +78,13 @@ void thread_main(void *arg)
 	if (!__sigsetjmp_cancel(base.__cancel_jmp_buf, 0)) {
 		__pthread_register_cancel(&base);
 		call_function(t);
-		__pthread_unregister_cancel(&base);
 	}
 	thread_end_blocking();
 	thread_begin_exit(t);
+	if (getm())
+		owntls_end();
 	program_thread_left(t);
+	__pthread_unregister_cancel(&base);
 }
 
 static void copy_name(struct thread *t)
@@ -218,7 +221,7 @@ int thread_create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 
 /* --- which threads are green --- */
 
-/* A stack of the program, or a real-time policy: only an OS thread can have it. */
+/* A stack of the program, one above 1 GiB, or a real-time policy: only an OS thread can have it. */
 static bool needs_os_thread(const pthread_attr_t *attr)
 {
 	void *at = NULL;
@@ -226,6 +229,8 @@ static bool needs_os_thread(const pthread_attr_t *attr)
 	int inherit = PTHREAD_INHERIT_SCHED, policy = SCHED_OTHER;
 
 	if (pthread_attr_getstack(attr, &at, &size) == 0 && (uintptr_t)at + size != 0)
+		return true;
+	if (pthread_attr_getstacksize(attr, &size) == 0 && size > (size_t)1 << STACK_CLASS_MAX)
 		return true;
 	pthread_attr_getinheritsched(attr, &inherit);
 	pthread_attr_getschedpolicy(attr, &policy);

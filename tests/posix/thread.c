@@ -152,6 +152,23 @@ POSIX_TEST(create_stack_of_program_is_used)
 	CHECK_EQ(munmap(stack, SIZE), 0);
 }
 
+POSIX_TEST(create_stack_above_1_gib_is_usable)
+{
+	size_t size = ((size_t)1 << 30) + (1 << 20);
+	void *room = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pthread_attr_t attr;
+	pthread_t t;
+
+	if (room == MAP_FAILED)
+		check_skip("no mapping of 1 GiB");
+	CHECK_EQ(munmap(room, size), 0);
+	CHECK_EQ(pthread_attr_init(&attr), 0);
+	CHECK_EQ(pthread_attr_setstacksize(&attr, size), 0);
+	CHECK_EQ(pthread_create(&t, &attr, use_much_stack, (void *)(uintptr_t)(11 << 20)), 0);
+	join(t);
+	CHECK_EQ(pthread_attr_destroy(&attr), 0);
+}
+
 static int os_threads(void)
 {
 	DIR *d = opendir("/proc/self/task");
@@ -593,6 +610,43 @@ POSIX_TEST(exit_runs_destructors_of_keys_before_join_returns)
 	join(start(exit_with_key, NULL));
 	CHECK_EQ(destroyed, 2);
 	CHECK_EQ(pthread_key_delete(key), 0);
+}
+
+static pthread_key_t exit_keys[3];
+static int exits_of_destructor;
+static void *last_value;
+
+static void exit_in_destructor(void *value)
+{
+	exits_of_destructor++;
+	last_value = value;
+	pthread_exit(value);
+}
+
+static void *set_exit_keys(void *arg)
+{
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(pthread_setspecific(exit_keys[i], &exit_keys[i]), 0);
+	if (arg)
+		pthread_exit(NULL);
+	return arg;
+}
+
+/* glibc leaves the other destructors out. */
+POSIX_TEST(exit_of_a_destructor_ends_the_thread)
+{
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(pthread_key_create(&exit_keys[i], exit_in_destructor), 0);
+	for (int i = 0; i < 2; i++) {
+		void *value = NULL;
+
+		exits_of_destructor = 0;
+		CHECK_EQ(pthread_join(start(set_exit_keys, i ? &exit_keys : NULL), &value), 0);
+		CHECK(exits_of_destructor == 1 || exits_of_destructor == 3);
+		CHECK(value == last_value);
+	}
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(pthread_key_delete(exit_keys[i]), 0);
 }
 
 /* --- fork --- */
