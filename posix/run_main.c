@@ -70,7 +70,8 @@
 /* gmp-run sets it: 1, or once: programs that this one starts run without. */
 #define MARK "GMP_RUN"
 
-enum { STACK_MOST = 1 << 30, EXIT_CANNOT_RUN = 126 };
+/* THREADS_MOST: the largest value of max_threads. */
+enum { STACK_MOST = 1 << 30, THREADS_MOST = 1000000, EXIT_CANNOT_RUN = 126 };
 
 static struct {
 	int (*main)(int argc, char **argv, char **envp);
@@ -204,6 +205,8 @@ static gmp_config configure(void)
 
 	cfg.flags = GMP_OWN_TLS;
 	cfg.stack_size = default_stack();
+	if (!getenv("GMP_MAX_THREADS"))
+		cfg.max_threads = THREADS_MOST; /* natively the system alone bounds them */
 	return cfg;
 }
 

@@ -176,6 +176,15 @@ HOOK int usleep(useconds_t us)
 	return (int)hook_return(-sleep_for(CLOCK_REALTIME, &t, NULL));
 }
 
+static uint64_t switches_here(void)
+{
+	const struct p *pp = ld_rlx(&getm()->p);
+
+	return pp ? ld_rlx(&pp->count.switches) : 0;
+}
+
+/* If no other green thread ran, the caller may wait for another OS thread: that of a preempted
+ * green thread, another thread of the program, or another process. */
 HOOK int sched_yield(void)
 {
 	switch (hook_how()) {
@@ -184,7 +193,11 @@ HOOK int sched_yield(void)
 	case HOOK_PARK: break;
 	}
 	handler_wait_begin(); /* a signal hardly finds a caller that yields all the time */
+	uint64_t before = switches_here();
+
 	gmp_yield();
 	handler_wait_end();
+	if (switches_here() - before <= 1)
+		LIBC(sched_yield)();
 	return 0;
 }

@@ -135,7 +135,7 @@ static void run_undo(void)
 
 /* The scheduler runs on the stack of the caller of gmp_run: up to 9 KiB, 15 KiB with
  * GMP_DEBUG=check (tests/hostile/small_stack.sh). */
-enum { CALLER_STACK = 24 * 1024 };
+enum { CALLER_STACK = 24 * 1024, LOOKUPS_MOST = 5000 /* RESOLVE-2 */ };
 
 /* Writes a line to stderr without stdio, which takes 8 KiB of a stack that may have 16. */
 static void write_error(const char *why)
@@ -241,7 +241,7 @@ static int run_set_up(const gmp_config *cfg, bool library)
 		sched.schedtrace = schedtrace_report;
 	cycles_reset();
 	proc_set_entry(m_main);
-	resolve_init(max_of(options.c.max_threads / 2, 1));
+	resolve_init(max_of(min_of(options.c.max_threads / 2, LOOKUPS_MOST), 1));
 	gmp__fatal_describe(report_self);
 	srcline_begin();
 	err = proc_init();

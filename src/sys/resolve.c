@@ -19,8 +19,9 @@
  * Invariants
  *   RESOLVE-1  A lookup is freed once: by the caller if it reads finished, by the helper if it
  *              reads abandoned, otherwise (one of them was killed at shutdown) by resolve_fini.
- *   RESOLVE-2  At most `most` helpers are in getaddrinfo, half of max_threads, so that silent name
- *              servers do not take all OS threads from file calls and other blocking sections.
+ *   RESOLVE-2  At most `most` helpers are in getaddrinfo, half of max_threads and 5,000 at most, so
+ *              that silent name servers do not take all OS threads from file calls and other
+ *              blocking sections.
  *   RESOLVE-3  All that a helper does for its caller is inside its blocking section, and the end of
  *              a run waits for that.  So only a helper that has not begun leaves a caller without
  *              an answer.  Green callers are killed too; external ones re-check the state of the

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests the functions that sleep. */
+#define _GNU_SOURCE 1
 #include <sched.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -256,6 +259,47 @@ static void yields(void *arg)
 TEST_PROCS(sched_yield_runs_others)
 {
 	run_own(procs, 0, yields, NULL);
+}
+
+static int64_t cpu_time_of(int who)
+{
+	struct rusage u;
+
+	CHECK_EQ(getrusage(who, &u), 0);
+	return (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000 * (int64_t)MS +
+	       (u.ru_utime.tv_usec + u.ru_stime.tv_usec) * INT64_C(1000);
+}
+
+/* With one CPU for both, a process that yields all the time uses next to none of it, as natively,
+ * while another process computes. */
+static void yields_beside_a_process(void *arg)
+{
+	int64_t before = cpu_time_of(RUSAGE_SELF);
+	pid_t pid = fork(), ended;
+
+	(void)arg;
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		while (cpu_time_of(RUSAGE_SELF) < 200 * (int64_t)MS)
+			;
+		_exit(0);
+	}
+	while ((ended = waitpid(pid, NULL, WNOHANG)) == 0)
+		for (int i = 0; i < 100; i++)
+			CHECK_EQ(sched_yield(), 0);
+	CHECK_EQ(ended, pid);
+	CHECK((cpu_time_of(RUSAGE_SELF) - before) * 2 < cpu_time_of(RUSAGE_CHILDREN));
+}
+
+TEST_PROCS(sched_yield_leaves_the_cpu_to_other_processes)
+{
+	cpu_set_t one;
+
+	skip_under_chaos();
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	CHECK_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+	run_own(procs, 0, yields_beside_a_process, NULL);
 }
 
 static void yields_without_own_tls(void *arg)
