@@ -26,6 +26,7 @@ class Result:
         self.skipped = {}   # job -> why
         self.faults = []
         self.rounds = self.took = 0
+        self.others = []    # what other processes and the host took, one share a round
 
     def add(self, side, figures):
         for (name, procs), (unit, value, _) in figures.items():
@@ -104,8 +105,11 @@ def one(result, side, job, count):
         result.fail(side.name, job, str(e))
 
 
-def run(sides, chosen, counts, seconds, most_rounds):
+def run(sides, chosen, counts, seconds, most_rounds, page=False):
+    """page: as many rounds as a page needs, though they take longer; ends with the first round that
+    a page may not be made of."""
     result = Result(sides)
+    least_rounds = ground.ROUNDS if page else 1
     jobs = {}
     for row in chosen:
         jobs[rows.job(row)] = row.most
@@ -115,6 +119,7 @@ def run(sides, chosen, counts, seconds, most_rounds):
         result.rounds += 1
         print("round %d, after %d s" % (result.rounds, time.monotonic() - began), flush=True)
         start = time.monotonic()
+        others = ground.Others()
         for job, most in jobs.items():
             if result.rounds > most or job in result.skipped:
                 continue
@@ -130,10 +135,13 @@ def run(sides, chosen, counts, seconds, most_rounds):
             for side in result.sides[turn:] + result.sides[:turn]:
                 if job in side.rows and (side.name, job) not in result.failed:
                     one(result, side, job, counts[job])
+        result.others.append(others.share())
+        if page and result.others[-1] > ground.OTHERS:
+            break
         now = time.monotonic()
         longest = max(longest, now - start) if result.rounds < 2 else now - start
         if result.rounds == most_rounds or result.rounds >= max(jobs.values()) or \
-                now - began + longest > seconds:
+                (now - began + longest > seconds and result.rounds >= least_rounds):
             break
     result.took = time.monotonic() - began
     return result

@@ -185,9 +185,10 @@ def head(result):
     options = ("" if result.mode == "full" else ", --" + result.mode) + \
         (", --only " + result.only if result.only else "") + \
         (", beside %d processes that compute" % result.busy if result.busy else "")
-    lines += ["", "%d rounds%s in %d s, load average %s at the end. Medians, in brackets the "
-                  "quartiles; "
-              "times for one operation." % (result.rounds, options, result.took, m["load"])]
+    lines += ["", "%d rounds%s in %d s, load average %s at the end. Other processes and the host "
+                  "took at most %.1f %% of the CPU time in a round. Medians, in brackets the "
+                  "quartiles, and without them the only figure; times for one operation." % (
+                      result.rounds, options, result.took, m["load"], 100 * max(result.others))]
     return lines
 
 
@@ -221,4 +222,5 @@ def json_file(result, chosen, path):
     with open(path, "w", encoding="utf-8") as f:
         json.dump({"date": result.date, "machine": result.machine, "versions": result.versions,
                    "mode": result.mode, "rounds": result.rounds, "seconds": result.took,
+                   "others": result.others,
                    "faults": result.faults, "rows": table}, f, indent=1)
