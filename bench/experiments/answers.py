@@ -342,9 +342,12 @@ def kv(r):
 
 # --- 8
 
-GMP, OFF, GO = "gmp", "gmp, GMP_PREEMPT=off", "Go"
+GMP, OFF, GO, NATIVE = "gmp", "gmp, GMP_PREEMPT=off", "Go", "OS threads"
 ALONE = "alone, 1 P"
-SLICES = 15  # ms: a time slice of 10 ms, and until sysmon has noticed
+SLICE = 10   # ms
+SLICES = 15  # ms: a time slice, and until sysmon has noticed
+FEW = 16     # so many or fewer that compute delay others by no more than SLICES
+CPUS = 2     # of each point, or fewer
 
 
 def on(procs):
@@ -357,6 +360,25 @@ def ticks(hogs, procs):
 
 def serves(connections, hogs, procs):
     return f"{connections:,} connections, {hogs} compute{'s' * (hogs == 1)}, {on(procs)}"
+
+
+def sleeper(hogs, procs):
+    return f"sleep of 1 ms, {hogs:,} compute{'s' * (hogs == 1)}, {on(procs)}"
+
+
+def spins(n, procs):
+    return f"barrier, {n} spin, {on(procs)}"
+
+
+def count_of(x):
+    """The number of computing threads of a situation."""
+    words = x.replace(",", "").split()
+    return next((int(a) for a, b in zip(words, words[1:])
+                 if b in ("compute", "computes", "spin", "tasks")), 0)
+
+
+def procs_of(x):
+    return int(x.split()[-2])
 
 
 def tasks_at(n, procs):
@@ -399,8 +421,59 @@ FIGURES = {"p99": ("wait, 99th percentile", " ms"), "max": ("longest wait", " ms
            "rate": ("requests a second", ""), "least": ("least CPU of a computing thread", " %"),
            "all": ("CPU of all computing threads", " %"), "total": ("time", " ms"),
            "of cpu": ("time of the CPU time by Ps", ""),
+           "gap": ("longest gap of a task", " ms"),
            "threads": ("most OS threads in state R", ""),
            "below": ("samples with fewer of them than Ps", " %")}
+
+
+def within(bounds, unit):
+    """bounds: (situation, figure, bound). Returns the truth values of a claim, and a sentence on
+    the situations that exceed their bounds."""
+    longer = [f"{x} ({short(v)} of {short(bound)}{unit})" for x, v, bound in bounds if v > bound]
+    return ([v <= bound for _, v, bound in bounds],
+            f"Longer: {listed(longer)}. " if longer else "")
+
+
+def starvation(r):
+    """Sleeps beside threads that compute, and barriers at which threads spin."""
+    asleep = [x for x in r.xs() if str(x).startswith("sleep of") and r.get(GMP, x, "p99")]
+    text = ""
+    if asleep:
+        bounds = [(x, r.get(GMP, x, "p99"), SLICES if count_of(x) <= FEW
+                   else r.get(GO, x, "p99")) for x in asleep]
+        holds, longer = within([b for b in bounds if b[2]], " ms")
+        text += claim(holds, f"99 of 100 sleeps of a millisecond take at most {SLICES} ms beside "
+                             f"{FEW} that compute or fewer, and no longer than in Go beside more")
+        text += longer
+        holds, longer = within([(x, r.get(GMP, x, "max"), max(50, r.get(GO, x, "max") or 0))
+                                for x in asleep], " ms")
+        text += claim(holds, "the longest sleep takes at most 50 ms, or no longer than in Go")
+        text += longer
+    barriers = [(x, v, r.get(NATIVE, x, "total")) for x in r.xs()
+                if str(x).startswith("barrier") and (v := r.get(GMP, x, "total"))]
+    if barriers:
+        bounds = [(x, v, max(2 * count_of(x) * SLICE / min(procs_of(x), CPUS) + 50,
+                             3 * (native or 0))) for x, v, native in barriers]
+        holds, longer = within(bounds, " ms")
+        text += claim(holds, "a barrier of pthreads that spin takes at most two time slices of "
+                             "each and 50 ms under gmp-run, or three times the time of OS threads")
+        text += longer
+    return text
+
+
+def finite_tasks(r):
+    """How fairly tasks that compute share the Ps, and what that costs."""
+    at = [x for x in r.xs() if r.get(GMP, x, "gap") is not None]
+    if not at:
+        return ""
+    holds, longer = within([(x, used, 1.05) for x in at if (used := r.get(GMP, x, "of cpu"))], "")
+    text = claim(holds, "the tasks take at most 1.05 of their CPU time by the number of Ps")
+    text += longer
+    holds, longer = within([(x, r.get(GMP, x, "gap"), 1.5 * count_of(x) * SLICE / procs_of(x))
+                            for x in at], " ms")
+    text += claim(holds, "no task waits for more than 1.5 time slices of each task by the number "
+                         "of Ps")
+    return text + longer
 
 
 def preempt(r):
@@ -413,7 +486,8 @@ def preempt(r):
                       "than in Go")
         longer = [f"{x} ({over(ours, go)} as long)" for x, ours, go in both if ours > SAME * go]
         text += f"Longer than in Go: {listed(longer)}. " if longer else ""
-    ticking = [x for x in waits if x.startswith("tick")]
+    text += starvation(r)
+    ticking = [x for x in waits if x.startswith("tick") and count_of(x) <= FEW]
     if ticking:
         late = [x for x in ticking if r.get(GMP, x, "p99") > SLICES]
         text += claim([x not in late for x in ticking],
@@ -433,14 +507,17 @@ def preempt(r):
             text += (f"In {below:.1f} % of the samples fewer OS threads than Ps are in state R, "
                      f"and at most {threads:.0f} at a time; the time is {used:.2f} of the CPU time "
                      f"by the number of Ps. ")
+    text += finite_tasks(r)
     rows = [(x, f) for x in r.xs() for f in FIGURES if r.get(GMP, x, f) is not None]
     if rows:
         text += ("Ratios of the same round, their median and quartiles:\n\n"
-                 "| situation | figure | gmp | of Go's | of that with GMP_PREEMPT=off |\n"
-                 "|---|---|---|---|---|\n")
+                 "| situation | figure | gmp | of Go's | of that with GMP_PREEMPT=off | of OS "
+                 "threads' |\n"
+                 "|---|---|---|---|---|---|\n")
         for x, f in rows:
             name, unit = FIGURES[f]
             text += (f"| {x} | {name} | {short(r.get(GMP, x, f))}{unit} | "
                      f"{spread(ratios(r, x, f, GMP, GO))} | "
-                     f"{spread(ratios(r, x, f, GMP, OFF))} |\n")
+                     f"{spread(ratios(r, x, f, GMP, OFF))} | "
+                     f"{spread(ratios(r, x, f, GMP, NATIVE))} |\n")
     return text.rstrip() or "Too few points were measured."

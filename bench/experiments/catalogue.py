@@ -23,7 +23,8 @@ class Size:
 
 @dataclass
 class Job:
-    """A point: exp-PROGRAM ARGUMENTS, or with program "go" exp-go ARGUMENTS."""
+    """A point: exp-PROGRAM ARGUMENTS; with program "go" exp-go ARGUMENTS, with "gmp-run" exp-spin
+    ARGUMENTS under gmp-run."""
     series: str
     x: object
     program: str
@@ -204,27 +205,57 @@ def beside(size):
     others)."""
     ms = size.pick(100, 1000, 5000)
     most = size.pick(100, 1000, 2500)  # redis-benchmark counts 3 s at most
-    n, each = size.pick((4, 10), (40, 100), (1000, 100))
+    each = size.pick(10, 100, 100)
+    counts = size.pick((4,), (40,), (100, 1000))  # of tasks
     sleepers, crowd = size.pick((4, 4), (20, 20), (100, 100))
     few, many = size.pick((5, 20), (50, 1000), (50, 1000))
     at = [(answers.ticks(1, 1), 9, ["ticker", ms, 1, 1]),
           (answers.ticks(2, 2), 9, ["ticker", ms, 2, 2]),
           (answers.ticks(8, 2), 9, ["ticker", ms, 8, 2]),
           (answers.ticks(16, 2), 9, ["ticker", ms, 16, 2]),
+          (answers.ticks(64, 2), 9, ["ticker", ms, 64, 2]),
           (answers.crowd(crowd, 2), 9, ["crowd", crowd, each, 2])]
     if shutil.which("redis-benchmark"):
         at += [(answers.serves(few, 4, 2), 9, ["serve", most, 4, few, 40 * few, 2]),
-               (answers.serves(many, 1, 1), 9, ["serve", most, 1, many, 40 * many, 1])]
+               (answers.serves(many, 1, 1), 9, ["serve", most, 1, many, 40 * many, 1]),
+               (answers.serves(few, 16, 2), 9, ["serve", most, 16, few, 40 * few, 2])]
     return at + [
         (answers.ALONE, 9, ["speed", *size.pick((3, 10), (7, 50), (15, 100)), 1]),
-        (answers.tasks_at(n, 2), 1, ["tasks", n, each, 2]),
+        *((answers.tasks_at(n, 2), 1, ["tasks", n, each, 2]) for n in counts),
         (answers.sleeps(sleepers, 2), 9, ["sleep", sleepers, 100, 2], ["raw", sleepers, 100, 2]),
         (answers.announced(sleepers, 2), 9, ["blocking", sleepers, 100, 2],
          ["sleep", sleepers, 100, 2])]
 
 
-def preempt_jobs(size):
+def sleeper_jobs(size):
+    """A sleep of 1 ms beside green threads, goroutines and OS threads that compute. 1,000 of them
+    need 5 s for a time slice each."""
+    points = [(1, 2), (4, 2), (16, 1), (16, 2), (64, 2), (1000, 2)]
     jobs = []
+    for n, procs in [(16, 2)] if size.brief else points:
+        x, most = answers.sleeper(n, procs), 9 if n < 1000 else 3
+        ms = size.pick(100, 1000, 10000 if n == 1000 else 5000)
+        for series, program, *way in ((answers.GMP, "preempt", "sleeper"),
+                                      (answers.GO, "go", "preempt", "sleeper"),
+                                      (answers.NATIVE, "preempt", "threads")):
+            cpus = procs if series == answers.NATIVE else 2
+            jobs.append(Job(series, x, program, [*way, ms, n, procs], most=most, cpus=cpus))
+    return jobs
+
+
+def spin_jobs(size):
+    """Either run has as many CPUs as Ps can use."""
+    points = [(n, p) for n in (10, 16, 64) for p in (1, 2, 4)]
+    jobs = []
+    for n, procs in [(16, 2)] if size.brief else [(4, 2)] if size.level == 0 else points:
+        x, cpus = answers.spins(n, procs), min(procs, 2)
+        jobs += [Job(answers.GMP, x, "gmp-run", [n], {"GMP_PROCS": str(procs)}, cpus=cpus),
+                 Job(answers.NATIVE, x, "spin", [n], cpus=cpus)]
+    return jobs
+
+
+def preempt_jobs(size):
+    jobs = sleeper_jobs(size) + spin_jobs(size)
     for x, most, arguments, *others in beside(size):
         jobs.append(Job(answers.GMP, x, "preempt", arguments, most=most, cpus=2))
         if not size.brief:
@@ -355,7 +386,9 @@ ALL = [
         "time slice at most, no longer than in Go, and lose no speed by it.",
         "Green threads compute without a checkpoint (`preempt.c`) beside a tick each millisecond, "
         "and beside a server of this process under redis-benchmark; a wait is the gap between two "
-        "ticks, or the latency of a GET. Then the speed of a green thread that computes alone, "
+        "ticks, or the latency of a GET. Before that the time of a sleep of 1 ms, beside the same "
+        "with OS threads; and a barrier at which pthreads spin until all have arrived (`spin.c`), "
+        "natively and under gmp-run. Then the speed of a green thread that computes alone, "
         "beside an OS thread; many tasks that only compute; and many that call usleep, "
         "unannounced and in `gmp_blocking`. All on two CPUs, with preemption, with "
         "`GMP_PREEMPT=off`, and in Go, where a raw system call is what the scheduler does not "
@@ -364,6 +397,7 @@ ALL = [
          ("rate", "requests", "a second"),
          ("least", "CPU of a computing thread, least", "%"), ("most", "most", "%"),
          ("total", "time", "ms"), ("of cpu", "time of the CPU time by Ps", ""),
+         ("gap", "longest gap of a task", "ms"),
          ("threads", "most OS threads in state R", ""),
          ("below", "samples with fewer of them than Ps", "%"),
          ("speed", "speed beside an OS thread", "%"),

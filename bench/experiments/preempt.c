@@ -9,6 +9,10 @@
  *           A tick each millisecond beside HOGS green threads that compute for MS milliseconds. The
  *           figures are the gaps between two receipts of a tick, without the first 20 ms, and the
  *           CPU time of each computing green thread, as a share of a CPU.
+ *   sleeper|threads MS HOGS PROCS
+ *           The time of a sleep of 1 ms, again and again for MS milliseconds, beside HOGS green
+ *           threads that compute; or beside as many OS threads, on an OS thread and without a
+ *           runtime (PROCS has no effect).
  *   serve MS HOGS CONNECTIONS REQUESTS PROCS
  *           A server in the same process answers redis-benchmark; HOGS green threads compute from
  *           the request number 2 * CONNECTIONS on, until all requests are answered, or for MS
@@ -18,8 +22,9 @@
  *           OS thread without a runtime; PAIRS times, in alternating order.
  *   tasks N MS PROCS
  *           N green threads compute for MS milliseconds of CPU time each. The figures are the time
- *           as a multiple of the CPU time over the number of Ps, the largest number of OS threads
- *           in state R at a time, and how often there were fewer of them than Ps. A child process
+ *           as a multiple of the CPU time over the number of Ps, the longest gap of a task between
+ *           two parts of its work, the largest number of OS threads in state R at a time, and how
+ *           often there were fewer of them than Ps. A child process
  *           reads the states every 2 ms, one thread after the other: two threads that run in turn
  *           may both count, or neither.
  *   sleep|blocking|crowd N MS PROCS
@@ -39,7 +44,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char usage[] = "exp-preempt ticker MS HOGS PROCS | "
+static const char usage[] = "exp-preempt ticker|sleeper|threads MS HOGS PROCS | "
 			    "serve MS HOGS CONNECTIONS REQUESTS PROCS | speed PAIRS MS PROCS | "
 			    "tasks N MS PROCS | sleep|blocking|crowd N MS PROCS";
 
@@ -111,16 +116,22 @@ struct hog {
 static struct hog *hog;
 static int64_t hogs_begin, hogs_end, stop;
 
-static void compute(void *arg)
+static void *compute(void *arg)
 {
 	struct hog *h = arg;
 	int64_t chunks = 0;
 	uint64_t x = 1;
 
-	for (; exp_clock() < hogs_end && !exp_load(&stop); chunks++)
+	for (; exp_clock() < exp_load(&hogs_end) && !exp_load(&stop); chunks++)
 		x = churn(x, CHUNK);
 	h->chunks = chunks;
 	h->x = x;
+	return NULL;
+}
+
+static void hog_run(void *arg)
+{
+	compute(arg);
 	gmp_wg_done(&done);
 }
 
@@ -130,7 +141,7 @@ static void start_hogs(void)
 	hogs_begin = exp_clock();
 	hogs_end = hogs_begin + ms * MS;
 	for (int i = 0; i < hogs; i++)
-		exp_go(compute, &hog[i]);
+		exp_go(hog_run, &hog[i]);
 }
 
 /* Precondition: the hogs have ended, at `end`. */
@@ -205,6 +216,64 @@ static void ticker(void *arg)
 	report_shares(hogs_end);
 	report_preemptions();
 	fflush(stdout);
+}
+
+/* ---------------------------------------------------------------- sleeper */
+
+static int sleep_green(void)
+{
+	return gmp_sleep(MS);
+}
+
+static int sleep_os_thread(void)
+{
+	struct timespec t = { 0, MS };
+
+	return nanosleep(&t, NULL);
+}
+
+static void sleep_beside_hogs(int (*sleep_1_ms)(void))
+{
+	int64_t t0, t1 = exp_clock();
+
+	do {
+		t0 = t1;
+		exp_check(sleep_1_ms() == 0, "the sleep failed");
+		exp_check(gaps_n < gaps_room, "too many sleeps");
+		t1 = exp_clock();
+		gaps[gaps_n++] = (double)(t1 - t0) / 1e6;
+	} while (t1 < hogs_end);
+}
+
+static void sleeper(void *arg)
+{
+	(void)arg;
+	gmp_wg_add(&done, hogs);
+	start_hogs();
+	sleep_beside_hogs(sleep_green);
+	gmp_wg_wait(&done);
+	report_gaps();
+	report_shares(hogs_end);
+	report_preemptions();
+	fflush(stdout);
+}
+
+static void sleep_beside_threads(void)
+{
+	pthread_t *t = calloc((size_t)hogs, sizeof(*t));
+
+	exp_check(t, "no memory");
+	hogs_begin = exp_clock();
+	hogs_end = INT64_MAX; /* a thousand take longer to start than a short run lasts */
+	for (int i = 0; i < hogs; i++)
+		exp_check(!pthread_create(&t[i], NULL, compute, &hog[i]), "pthread_create");
+	__atomic_store_n(&hogs_end, exp_clock() + ms * MS, __ATOMIC_RELAXED);
+	sleep_beside_hogs(sleep_os_thread);
+	for (int i = 0; i < hogs; i++)
+		pthread_join(t[i], NULL);
+	report_gaps();
+	report_shares(hogs_end);
+	free(t);
 }
 
 /* ------------------------------------------------------------------ serve */
@@ -421,12 +490,31 @@ static void sample(pid_t pid, int in, int out)
 }
 
 static int64_t ran;
+static int64_t longest_gap; /* between two parts of the work of a task, in ns */
 static double total, cpu_time;
+
+/* Returns churn(1, steps), and notes the longest gap. */
+static uint64_t churn_in_parts(void)
+{
+	int64_t last = exp_clock(), most = 0, now;
+	uint64_t x = 1;
+
+	for (int64_t left_over = steps; left_over > 0; left_over -= CHUNK, last = now) {
+		x = churn(x, left_over < CHUNK ? left_over : CHUNK);
+		now = exp_clock();
+		most = now - last > most ? now - last : most;
+	}
+	for (int64_t seen = exp_load(&longest_gap);
+	     seen < most && !__atomic_compare_exchange_n(&longest_gap, &seen, most, 1,
+							 __ATOMIC_RELAXED, __ATOMIC_RELAXED);)
+		;
+	return x;
+}
 
 static void task(void *arg)
 {
 	(void)arg;
-	exp_check(churn(1, steps) == expected, "a wrong result");
+	exp_check(churn_in_parts() == expected, "a wrong result");
 	exp_add(&ran, 1);
 	gmp_wg_done(&done);
 }
@@ -469,6 +557,7 @@ static void tasks(void)
 	exp_figure("total", "ms", total / 1e6);
 	exp_figure("of cpu", "", total / (cpu_time / procs));
 	exp_figure("of work", "", total / ((double)n * ms * 1e6 / procs));
+	exp_figure("gap", "ms", (double)longest_gap / 1e6);
 	exp_figure("threads", "", found.most);
 	exp_figure("below", "percent", 100.0 * found.below / found.samples);
 }
@@ -522,7 +611,9 @@ static void crowd(void *arg)
 int main(int argc, char **argv)
 {
 	const char *way = argc > 1 ? argv[1] : "";
-	int serves = !strcmp(way, "serve"), first = !strcmp(way, "ticker") || serves;
+	int serves = !strcmp(way, "serve"), sleeps = !strcmp(way, "sleeper");
+	int threads = !strcmp(way, "threads");
+	int first = !strcmp(way, "ticker") || sleeps || threads || serves;
 	int *to[] = { first ? &ms : &n, first ? &hogs : &ms, &connections, &requests };
 	int counts = serves ? 4 : 2;
 
@@ -537,6 +628,10 @@ int main(int argc, char **argv)
 	calibrate();
 	if (!strcmp(way, "ticker")) {
 		exp_run(ticker, procs);
+	} else if (sleeps) {
+		exp_run(sleeper, procs);
+	} else if (threads) {
+		sleep_beside_threads();
 	} else if (serves) {
 		struct rlimit r;
 

@@ -171,6 +171,41 @@ class Preempt(unittest.TestCase):
         self.assertIn("| 10 ms | 0.5 (0.5–0.5) | 0.001 (0.001–0.001) |", self.at(5, 10))
 
 
+class Starvation(unittest.TestCase):
+    def at(self, few, many, longest, spin, native, used, gap):
+        rows = [(answers.GO, answers.sleeper(64, 2), "p99", 20),
+                (answers.GO, answers.sleeper(64, 2), "max", 100),
+                (answers.GMP, answers.sleeper(64, 2), "p99", many),
+                (answers.GMP, answers.sleeper(64, 2), "max", longest),
+                (answers.GMP, answers.sleeper(16, 1), "p99", few),
+                (answers.GMP, answers.sleeper(16, 1), "max", longest / 2),
+                (answers.GMP, answers.spins(64, 4), "total", spin),
+                (answers.NATIVE, answers.spins(64, 4), "total", native),
+                (answers.GMP, answers.tasks_at(1000, 2), "of cpu", used),
+                (answers.GMP, answers.tasks_at(1000, 2), "gap", gap)]
+        return answers.preempt(results(*rows))
+
+    def test_claims_follow_the_figures(self):
+        # the bound of the barrier: 2 * 64 * 10 / 2 + 50 = 690 ms; of the gap: 7,500 ms
+        text = self.at(15, 20, 100, 690, 100, 1.05, 7500)
+        self.assertNotIn(NOT, text)
+        self.assertNotRegex(text, PARTLY)
+        self.assertNotIn("Longer:", text)
+        text = self.at(16, 21, 102, 691, 100, 1.06, 7501)
+        for longer in ("sleep of 1 ms, 16 compute, 1 P (16 of 15 ms)",
+                       "sleep of 1 ms, 64 compute, 2 Ps (21 of 20 ms)",
+                       "sleep of 1 ms, 64 compute, 2 Ps (102 of 100 ms)",
+                       "barrier, 64 spin, 4 Ps (691 of 690 ms)",
+                       "1,000 tasks, 2 Ps (1.06 of 1.05)",
+                       "1,000 tasks, 2 Ps (7,501 of 7,500 ms)"):
+            self.assertIn(longer, text)
+
+    def test_barrier_may_take_three_times_as_long_as_os_threads(self):
+        longer = "barrier, 64 spin, 4 Ps ("
+        self.assertIn(longer + "901 of 900 ms)", self.at(15, 20, 100, 901, 300, 1, 1))
+        self.assertNotIn(longer, self.at(15, 20, 100, 900, 300, 1, 1))
+
+
 class All(unittest.TestCase):
     def test_points_that_are_missing_give_no_verdict(self):
         for e in catalogue.ALL:

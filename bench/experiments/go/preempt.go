@@ -69,6 +69,8 @@ func preempt(args []string, n []int) {
 	switch args[0] {
 	case "ticker":
 		preemptTicker(n[1], n[2])
+	case "sleeper":
+		preemptSleeper(n[1], n[2])
 	case "serve":
 		preemptServe(n[1], n[2], n[3], n[4])
 	case "speed":
@@ -141,6 +143,10 @@ func tick(from time.Time, over func(now time.Time) bool) {
 		}
 	}
 	ticker.Stop()
+	reportGaps(gaps)
+}
+
+func reportGaps(gaps []float64) {
 	sort.Float64s(gaps)
 	figure("p50", "ms", gaps[len(gaps)/2])
 	figure("p99", "ms", gaps[len(gaps)*99/100])
@@ -153,6 +159,19 @@ func preemptTicker(ms, count int) {
 	over := func(now time.Time) bool { return !now.Before(h.end) }
 	tick(h.begin.Add(20*time.Millisecond), over)
 	h.done.Wait()
+	h.report(h.end)
+}
+
+func preemptSleeper(ms, count int) {
+	h := newHogs(count)
+	h.start(ms)
+	gaps := make([]float64, 0, 100000)
+	for t0 := time.Now(); t0.Before(h.end); t0 = time.Now() {
+		time.Sleep(time.Millisecond)
+		gaps = append(gaps, float64(time.Since(t0).Nanoseconds())/1e6)
+	}
+	h.done.Wait()
+	reportGaps(gaps)
 	h.report(h.end)
 }
 
@@ -273,6 +292,21 @@ func samplePid(pid, procs int) {
 	fmt.Println(most, below, samples)
 }
 
+// churnInParts returns churn(1, steps), and notes the longest gap between two parts in ns.
+func churnInParts(steps int64, longest *atomic.Int64) uint64 {
+	x, most, last := uint64(1), int64(0), time.Now()
+	for ; steps > 0; steps -= chunk {
+		x = churn(x, min(steps, chunk))
+		now := time.Now()
+		most = max(most, now.Sub(last).Nanoseconds())
+		last = now
+	}
+	for seen := longest.Load(); seen < most; seen = longest.Load() {
+		longest.CompareAndSwap(seen, most)
+	}
+	return x
+}
+
 func preemptTasks(count, ms, procs int) {
 	sampler := exec.Command("/proc/self/exe", "preempt", "sample", fmt.Sprint(os.Getpid()),
 		fmt.Sprint(procs))
@@ -283,13 +317,13 @@ func preemptTasks(count, ms, procs int) {
 	check(sampler.Start() == nil, "the sampler does not start")
 	steps := stepsOf(ms)
 	expected := churned(1, steps)
-	var ran atomic.Int64
+	var ran, longest atomic.Int64
 	var done sync.WaitGroup
 	c, t0 := cpu(), time.Now()
 	done.Add(count)
 	for i := 0; i < count; i++ {
 		go func() {
-			check(churn(1, steps) == expected, "a wrong result")
+			check(churnInParts(steps, &longest) == expected, "a wrong result")
 			ran.Add(1)
 			done.Done()
 		}()
@@ -305,6 +339,7 @@ func preemptTasks(count, ms, procs int) {
 	figure("total", "ms", total/1e6)
 	figure("of cpu", "", total/(used/float64(procs)))
 	figure("of work", "", total/(float64(count)*float64(ms)*1e6/float64(procs)))
+	figure("gap", "ms", float64(longest.Load())/1e6)
 	figure("threads", "", most)
 	figure("below", "percent", 100*below/samples)
 }
