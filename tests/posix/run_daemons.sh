@@ -35,7 +35,9 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 free = [socket.socket() for _ in range(2)]
 for s in free:
     s.bind(("127.0.0.1", 0))
-server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet)
+class Server(http.server.ThreadingHTTPServer):
+    request_queue_size = 128 # with 5, the kernel drops connections of 40 clients
+server = Server(("127.0.0.1", 0), Quiet)
 print(server.server_port, *(s.getsockname()[1] for s in free))
 for s in free:
     s.close()

@@ -631,6 +631,10 @@ static void fork_ending(UNUSED void *arg)
 
 TEST(fork_child_may_call_pthread_exit)
 {
+#ifdef __SANITIZE_ADDRESS__
+	/* sysmon begins meanwhile; gcc 12's does not reset its locks in the child */
+	check_skip("the end of a thread takes locks of AddressSanitizer, held at the fork");
+#endif
 	make_keys();
 	CHECK_EQ(gmp_key_set(key, values), 0); /* of the external thread that becomes an M */
 	run_procs(1, fork_ending, NULL);
