@@ -149,6 +149,18 @@ void notify_poller(struct p *pp)
 		gmp__poller.wake();
 }
 
+void report_suspend(void)
+{
+	add_rlx(&sched.npollwait, 1);
+}
+
+void report_resume(void)
+{
+	add_seq(&sched.npollwait, -1u); /* ORD(poll.until): then the statuses of the Ps */
+	fence_seq();
+	notify_poller(sched.allp[0]);
+}
+
 void idle_fence(void)
 {
 	if (sched.asymmetric && !sched_all_idle())

@@ -64,6 +64,11 @@ void idle_fence(void);
  * deadlock. */
 void notify_poller(struct p *pp);
 
+/* Between the two calls no deadlock is reported: a thread without a P has Gs that are in no queue
+ * yet (SYSMON-3).  The second one calls notify_poller. */
+void report_suspend(void);
+void report_resume(void);
+
 /* --- acquiring a P --- */
 
 /* Sleep until m, a stopped M without a P, has one.  Returns false if the runtime stops. */

@@ -192,14 +192,9 @@ void sched_poll(int64_t ns, struct glist *out)
 void sched_poll_now(void)
 {
 	struct glist out = { 0 };
-	bool bare = !getp(); /* sysmon: the Gs are in no queue until they are submitted */
 
-	if (bare) /* prevents the report of a deadlock meanwhile */
-		add_rlx(&sched.npollwait, 1);
 	sched_poll(0, &out);
 	sched_submit_list(&out);
-	if (bare)
-		add_rlx(&sched.npollwait, -1u);
 }
 
 bool sched_should_poll(void)

@@ -31,7 +31,7 @@ void steal_timers(struct p *pp);
 
 /* A G or an external thread waits for an fd, and no M sleeps in the poller.  Unlocked reads. */
 bool sched_should_poll(void);
-/* Poll without waiting, and make the Gs runnable.  Also for sysmon. */
+/* Poll without waiting, and make the Gs runnable.  sysmon calls report_suspend before it. */
 void sched_poll_now(void);
 /* Poll, waiting for ns at most (NEVER: indefinitely).  Runnable Gs are appended to out. */
 void sched_poll(int64_t ns, struct glist *out);

@@ -45,10 +45,10 @@
  *            waker spins for those microseconds.
  *  SYSMON-2  Passes over all Gs use at most 1/DUTY of a CPU, and so do passes over waits, however
  *            many there are: from about 100,000 waits on, a pass takes longer than a second.
- *  SYSMON-3  While a pass over waits has Gs that it took from an fd and that are in no queue yet,
- *            it counts in sched.npollwait.  Otherwise an M that reads both counts as 0 in between
- *            would report a deadlock.  An M that meanwhile found no deadlock, although only the
- *            debug server waits for fds, must check again: the pass wakes the poller.
+ *  SYSMON-3  While sysmon has Gs that it took from the poller or from an fd and that are in no
+ *            queue yet, it counts in sched.npollwait (report_suspend).  Otherwise an M that reads
+ *            both counts as 0 in between would report a deadlock.  An M that meanwhile found no
+ *            deadlock, because sysmon counted, must check again: report_resume wakes it.
  */
 #include "sysmon.h"
 
@@ -64,7 +64,6 @@
 #include "mode/longrun.h"
 #include "netpoll.h"
 #include "park.h"
-#include "poller.h"
 #include "parkinglot.h"
 #include "pick.h"
 #include "preempt.h"
@@ -241,6 +240,14 @@ static int p_for_events(int n, int64_t due, bool fds)
 	return first != NO_P ? first : queued && fds ? ANY_P : NO_P;
 }
 
+/* The Gs are in no queue until they are submitted: SYSMON-3. */
+static void poll_for_ps(void)
+{
+	report_suspend();
+	sched_poll_now();
+	report_resume();
+}
+
 /* Policy of preempt.h. */
 static int urgent_p(int n, int64_t due)
 {
@@ -249,7 +256,7 @@ static int urgent_p(int n, int64_t due)
 	if (rt_replays() || !all_stay(n))
 		return NO_P;
 	if (sched_should_poll())
-		sched_poll_now();
+		poll_for_ps();
 	return p_for_events(n, due, fds);
 }
 
@@ -381,7 +388,7 @@ static void check_poller(void)
 {
 	if (sched_should_poll() &&
 	    cpu_ticks() - ld_rlx(&sched.lastpoll) > 1000 * (uint64_t)TICKS_10US)
-		sched_poll_now();
+		poll_for_ps();
 }
 
 /* --- waits for file descriptors --- */
@@ -398,7 +405,7 @@ static void check_fd_waits(int64_t now)
 	}
 	int64_t began = os_cpu_time();
 
-	add_rlx(&sched.npollwait, 1); /* SYSMON-3 */
+	report_suspend();
 	mon.check_from = netpoll_check(mon.check_from, CHECK_CHUNK, now, &out);
 	mon.check_cost += os_cpu_time() - began;
 	if (!mon.check_from) {
@@ -406,9 +413,7 @@ static void check_fd_waits(int64_t now)
 		mon.next_check = mon.check_began + max_of((int64_t)CHECK_NS, mon.check_cost * DUTY);
 	}
 	ready_list(&out);
-	add_rlx(&sched.npollwait, -1u); /* SYSMON-3: after the Gs are in a queue */
-	if (unlikely(ld_rlx(&sched.ndebug)))
-		gmp__poller.wake();
+	report_resume(); /* after the Gs are in a queue */
 }
 
 /* True if all waits have been checked since a green thread could last close an fd. */
