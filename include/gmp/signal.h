@@ -53,9 +53,9 @@ GMP_API int gmp_signal_notify(gmp_chan *c, int signo);
 /*
  * gmp_signal_stop - end a gmp_signal_notify
  *
- * c, signo  as gmp_signal_notify. After the call no signal is sent to that channel; only then it
- *           may be freed. The last stop of a signal restores its disposition, and discards a signal
- *           that was sent before and that no thread has taken yet.
+ * c, signo  as gmp_signal_notify. A signal that came before the call is in the channel when it
+ *           returns, if there is room. After the call no signal is sent to that channel; only then
+ *           it may be freed. The last stop of a signal restores its disposition.
  *
  * Returns 0.
  * Errors:

@@ -27,6 +27,9 @@
  *             distributor ends when it is 0.
  *   NOTIFY-6  A subscribed signal arrives although the program blocks it: sysmon unblocks it for
  *             itself (sched.admitted).
+ *   NOTIFY-7  A stop sends what is pending, and what handlers have counted, before it removes the
+ *             subscription: the distributor may not have run since.  A signal is lost only if an OS
+ *             thread has taken it from the kernel and has not begun the handler.
  */
 #include "sys/notify.h"
 
@@ -144,12 +147,18 @@ static bool is_notify_handler(const struct sigaction *sa)
 	return !(sa->sa_flags & SA_SIGINFO) && sa->sa_handler == on_notify_signal;
 }
 
+static bool has_notify_handler(int signo)
+{
+	struct sigaction now;
+
+	return os_sigaction(signo, NULL, &now) == 0 && is_notify_handler(&now);
+}
+
 /*
- * Remove signo from the signals that are pending for the process.  A signal that was sent before
- * the last stop, and that no thread has taken yet, would otherwise get the restored disposition,
- * which may end the process.
+ * Count signo as often as it is pending for the process, and remove it from the pending signals: it
+ * was sent before the stop.  The restored disposition may end the process.
  */
-static void notify_discard_pending(int signo)
+static void notify_take_pending(int signo)
 {
 	sigset_t only, mask;
 
@@ -157,18 +166,16 @@ static void notify_discard_pending(int signo)
 	sigaddset(&only, signo);
 	pthread_sigmask(SIG_BLOCK, &only, &mask);
 	while (sigtimedwait(&only, NULL, &(struct timespec){ 0 }) == signo)
-		;
+		add_rlx(&sig.count[signo], 1);
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
 }
 
 /* NOTIFY-3 */
 static void notify_restore(int signo)
 {
-	struct sigaction now;
-
 	sig.taken[signo] = false;
-	if (os_sigaction(signo, NULL, &now) == 0 && is_notify_handler(&now)) {
-		notify_discard_pending(signo);
+	if (has_notify_handler(signo)) {
+		notify_take_pending(signo);
 		os_sigaction(signo, &sig.old[signo], NULL);
 	}
 }
@@ -385,12 +392,26 @@ int gmp_signal_notify(gmp_chan *c, int signo)
 	return result;
 }
 
-static bool is_subscribed(int signo)
+static bool is_last(const struct subscription *of)
 {
 	for (struct subscription *a = sig.first; a; a = a->next)
-		if (a->signo == signo)
-			return true;
-	return false;
+		if (a != of && a->signo == of->signo)
+			return false;
+	return true;
+}
+
+/* NOTIFY-7; under the lock.  Waits for the handlers that have begun, which take no lock. */
+static void notify_finish(const struct subscription *a)
+{
+	if (is_last(a)) {
+		notify_restore(a->signo);
+		notify_disposition_changed(a->signo);
+	} else if (has_notify_handler(a->signo)) {
+		notify_take_pending(a->signo);
+	}
+	while (ld_acq(&sig.inside)) /* ORD(notify): counts of handlers that have begun */
+		os_yield();
+	notify_send_all();
 }
 
 /* Returns 0, or -ENOENT if there is no such subscription. */
@@ -400,11 +421,8 @@ static int notify_stop(gmp_chan *c, int signo)
 	struct subscription **from = notify_find(c, signo), *a = *from;
 
 	if (a) {
+		notify_finish(a);
 		*from = a->next;
-		if (!is_subscribed(signo)) {
-			notify_restore(signo);
-			notify_disposition_changed(signo);
-		}
 	}
 	unlock(&sig.lock, LR_SIGNALS);
 	if (!a)

@@ -413,6 +413,32 @@ RT(signal_sent_before_last_stop_does_not_end_process)
 	gmp_chan_free(c);
 }
 
+/* golang/go#14571: a signal that came shortly before the stop was lost. */
+RT(signal_before_stop_is_in_channel)
+{
+	gmp_chan *c = ints(2), *d = ints(2);
+
+	CHECK(signal(SIGUSR1, count_handled) != SIG_ERR);
+	for (int i = 0; i < check_scaled(300); i++) {
+		CHECK_EQ(gmp_signal_notify(c, SIGUSR1), 0);
+		CHECK_EQ(gmp_signal_notify(d, SIGUSR1), 0);
+		CHECK_EQ(raise(SIGUSR1), 0);
+		CHECK_EQ(gmp_signal_stop(c, SIGUSR1), 0);
+		CHECK_EQ(gmp_chan_len(c), 1);
+		CHECK_EQ(raise(SIGUSR1), 0);
+		CHECK_EQ(gmp_signal_stop(d, SIGUSR1), 0);
+		CHECK_EQ(gmp_chan_len(d), 2);
+		CHECK_EQ(raise(SIGUSR1), 0);
+		CHECK_EQ(atomic_load(&handled), i + 1);
+		CHECK_EQ(gmp_chan_try_recv(c, NULL), 0);
+		CHECK_EQ(gmp_chan_try_recv(d, NULL), 0);
+		CHECK_EQ(gmp_chan_try_recv(d, NULL), 0);
+	}
+	CHECK(signal(SIGUSR1, SIG_DFL) != SIG_ERR);
+	gmp_chan_free(c);
+	gmp_chan_free(d);
+}
+
 RT(signal_stop_keeps_handler_installed_by_program)
 {
 	gmp_chan *c = ints(1);
