@@ -666,3 +666,55 @@ RT(fd_deadline_racing_close_leaves_no_timer)
 	CHECK_EQ(stats().timers, 0);
 	CHECK_EQ(stats().descriptors, 0);
 }
+
+/* --- golang/go#35532: a deadline that was moved when it expired stopped the program --- */
+
+static int expiring[2];
+static atomic_int moves_over;
+
+static void read_past_deadlines(UNUSED void *arg)
+{
+	while (!atomic_load(&moves_over)) {
+		int n = read_now(expiring[0]);
+
+		CHECK(n > 0 || n == -ETIMEDOUT);
+		gmp_yield();
+	}
+}
+
+static void move_deadline(UNUSED void *arg)
+{
+	unsigned x = (unsigned)gmp_now();
+
+	while (!atomic_load(&moves_over)) {
+		x = x * 1103515245 + 12345;
+		set(expiring[0], GMP_READ, (x >> 16) % 20000);
+		if (x & 0x100000)
+			gmp_yield();
+	}
+}
+
+RT(fd_deadline_moved_at_its_expiry_works)
+{
+	gmp_g *reader[2], *mover[3];
+	struct ext_thread f;
+
+	make_pair("unix", &expiring[0], &expiring[1]);
+	for (int i = 0; i < 2; i++)
+		reader[i] = spawn(read_past_deadlines, NULL);
+	for (int i = 0; i < 3; i++)
+		mover[i] = spawn(move_deadline, NULL);
+	ext_thread_start(&f, move_deadline, NULL);
+	for (int i = 0; i < 20; i++) {
+		say(expiring[1], "x");
+		CHECK_EQ(gmp_sleep(MS), 0);
+	}
+	atomic_store(&moves_over, 1);
+	ext_thread_join(&f);
+	for (int i = 0; i < 3; i++)
+		join(mover[i]);
+	set(expiring[0], GMP_READ, 0);
+	for (int i = 0; i < 2; i++)
+		join(reader[i]);
+	close_pair(expiring[0], expiring[1]);
+}

@@ -480,3 +480,131 @@ RT(fd_release_from_external_thread_wakes_reader)
 	CHECK_EQ(close(p[0]), 0);
 	CHECK_EQ(close(p[1]), 0);
 }
+
+/* --- reports of loops that never sleep --- */
+
+/* Sleeps; fails if Gs or the poller are busy meanwhile. */
+static void check_idle(int64_t ns)
+{
+	uint64_t switches = stats().switches, polls = stats().polls;
+
+	CHECK_EQ(gmp_sleep(ns), 0);
+	CHECK(stats().switches - switches < 1000);
+	CHECK(stats().polls - polls < 1000);
+}
+
+enum { MUCH = 8 << 20 };
+static char much[MUCH], got[MUCH];
+static atomic_int written;
+
+static void read_end(void *fd)
+{
+	CHECK_EQ(gmp_read(*(int *)fd, got, 1), 0);
+}
+
+static void write_much(void *fd)
+{
+	CHECK_EQ(gmp_write_all(*(int *)fd, much, MUCH), MUCH);
+	atomic_store(&written, 1);
+}
+
+/* tokio-rs/mio#933: a peer that had ended its direction made a full socket writable for good. */
+RT(write_to_full_half_closed_socket_waits)
+{
+	FOR_NETS(net)
+	{
+		int a, b;
+
+		make_pair(net, &a, &b);
+		atomic_store(&written, 0);
+		gmp_g *writer = spawn(write_much, &a), *reader = spawn(read_end, &a);
+
+		wait_parked(2);
+		CHECK_EQ(gmp_shutdown(b, SHUT_WR), 0);
+		join(reader);
+		check_idle(20 * MS);
+		CHECK(!atomic_load(&written));
+		CHECK_EQ(gmp_fd_wait(a, GMP_READ | GMP_WRITE, 0), GMP_READ);
+		CHECK_EQ(gmp_read_full(b, got, MUCH), MUCH);
+		join(writer);
+		close_pair(a, b);
+	}
+}
+
+static int early, accepted;
+
+static void accept_early(UNUSED void *arg)
+{
+	accepted = gmp_accept(early);
+	CHECK(accepted >= 0);
+}
+
+static void read_byte(void *fd)
+{
+	char byte;
+
+	CHECK_EQ(gmp_read(*(int *)fd, &byte, 1), 1);
+}
+
+/* tokio-rs/tokio#4549: the kernel reports a hangup of a socket that has no state yet. */
+RT(socket_adopted_before_listen_or_connect_waits)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	socklen_t n = sizeof(a);
+	int c = socket(AF_INET, SOCK_STREAM, 0);
+
+	early = socket(AF_INET, SOCK_STREAM, 0);
+	CHECK_EQ(gmp_fd_adopt(early), early);
+	CHECK_EQ(gmp_fd_adopt(c), c);
+	CHECK_EQ(gmp_fd_wait(early, GMP_READ, GMP_FOREVER), GMP_READ);
+	CHECK_EQ(gmp_fd_wait(c, GMP_READ, GMP_FOREVER), GMP_READ);
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	CHECK_EQ(bind(early, (struct sockaddr *)&a, sizeof(a)), 0);
+	CHECK_EQ(listen(early, 8), 0);
+	CHECK_EQ(getsockname(early, (struct sockaddr *)&a, &n), 0);
+	gmp_g *g = spawn(accept_early, NULL);
+
+	check_idle(10 * MS);
+	CHECK(connect(c, (struct sockaddr *)&a, sizeof(a)) == 0 || errno == EINPROGRESS);
+	CHECK_EQ(gmp_fd_wait(c, GMP_WRITE, GMP_FOREVER), GMP_WRITE);
+	join(g);
+	g = spawn(read_byte, &c);
+	check_idle(10 * MS);
+	say(accepted, "x");
+	join(g);
+	close_pair(c, accepted);
+	CHECK_EQ(gmp_close(early), 0);
+}
+
+/*
+ * joyent/libuv#1099: events of a closed fd whose file another fd keeps open, which no call can
+ * remove any more, kept the loop busy.
+ */
+RT(closed_fd_whose_file_stays_open_is_silent)
+{
+	int a, b, c, d;
+
+	make_pair("unix", &a, &b);
+	gmp_g *g = spawn(read_byte, &a);
+
+	wait_parked(1);
+	say(b, "1");
+	join(g);
+	int copy = fcntl(a, F_DUPFD_CLOEXEC, 200), closed = a;
+
+	CHECK(copy >= 0);
+	CHECK_EQ(gmp_close(a), 0);
+	make_pair("unix", &c, &d);
+	CHECK(c == closed || d == closed);
+	uint64_t events = stats().poll_events;
+
+	for (int i = 0; i < 20; i++) {
+		say(b, "2");
+		CHECK_EQ(gmp_fd_wait(closed, GMP_READ, gmp_deadline(100 * US)), -ETIMEDOUT);
+	}
+	check_idle(10 * MS);
+	CHECK(stats().poll_events - events < 20);
+	close_pair(c, d);
+	CHECK_EQ(gmp_close(b), 0);
+	CHECK_EQ(close(copy), 0);
+}

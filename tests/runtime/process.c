@@ -117,6 +117,31 @@ RT(waitpid_of_same_child_by_two_waiters_reaps_once)
 	CHECK(w[0].result == -ECHILD || w[1].result == -ECHILD);
 }
 
+static void take_any_child(void *pid)
+{
+	*(pid_t *)pid = waitpid(-1, NULL, 0);
+}
+
+/* gevent#452: two parts of a program wait for the same child, and one takes it. */
+RT(waitpid_of_child_taken_by_other_code_returns)
+{
+	for (int i = 0; i < 10; i++) {
+		struct child c = start(3);
+		struct waiting w = { .pid = c.pid };
+		gmp_g *g = spawn(wait_for_child, &w);
+		struct ext_thread f;
+		pid_t taken = 0;
+
+		WAIT_FOR(stats().greens_waiting == 1 || stats().greens_blocked == 1);
+		ext_thread_start(&f, take_any_child, &taken);
+		let_go(&c);
+		join(g);
+		ext_thread_join(&f);
+		CHECK(w.result == c.pid || w.result == -ECHILD);
+		CHECK((w.result == c.pid) != (taken == c.pid));
+	}
+}
+
 RT(waitpid_cancelled_leaves_child_unreaped)
 {
 	need_pidfds();

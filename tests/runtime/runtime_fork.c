@@ -3,6 +3,7 @@
 #include "runtime_util.h"
 
 #include <sys/prctl.h>
+#include <sys/socket.h>
 
 static void check_no_runtime(void)
 {
@@ -172,4 +173,50 @@ TEST_PROCS(fork_in_started_runtime_leaves_parent_undisturbed)
 		WAIT_FOR(atomic_load(&steps) > seen + 100);
 	}
 	CHECK_EQ(gmp_stop(), 0);
+}
+
+/* --- gevent#1686: a child that ended its event loop removed fds from that of its parent --- */
+
+static int ends[2];
+
+static void read_byte(UNUSED void *arg)
+{
+	char byte;
+
+	CHECK_EQ(gmp_read(ends[0], &byte, 1), 1);
+}
+
+static void use_and_close(UNUSED void *arg)
+{
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(gmp_fd_adopt(ends[i]), ends[i]);
+		CHECK_EQ(gmp_fd_wait(ends[i], GMP_READ, gmp_deadline(GMP_MS)), -ETIMEDOUT);
+	}
+	CHECK_EQ(gmp_close(ends[0]), 0);
+	CHECK_EQ(gmp_close(ends[1]), 0);
+}
+
+RT(fork_child_that_polls_and_closes_leaves_waits_of_parent)
+{
+	if (SANITIZED)
+		check_skip("sanitizers refuse threads in a forked child");
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	CHECK_EQ(gmp_fd_adopt(ends[0]), ends[0]);
+	CHECK_EQ(gmp_fd_adopt(ends[1]), ends[1]);
+	for (int i = 0; i < 3; i++) {
+		gmp_g *g = spawn(read_byte, NULL);
+
+		wait_parked(1);
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			run_procs(procs, use_and_close, NULL);
+			_exit(46);
+		}
+		wait_status(pid, 46);
+		CHECK_EQ(gmp_write(ends[1], "x", 1), 1);
+		join(g);
+	}
+	CHECK_EQ(gmp_close(ends[0]), 0);
+	CHECK_EQ(gmp_close(ends[1]), 0);
 }

@@ -523,6 +523,84 @@ static void use_timer(UNUSED void *arg)
 	gmp_timer_free(t);
 }
 
+/* --- reports --- */
+
+static void ignore(UNUSED void *arg)
+{
+}
+
+/* golang/go#80760: a stop that raced with the expiry, and the set after it, both returned 1. */
+RT(timer_set_after_stop_returns_0)
+{
+	gmp_timer *t = gmp_timer_new(ignore, NULL);
+	unsigned x = 1;
+
+	for (int i = 0; i < check_scaled(2000); i++) {
+		x = x * 1103515245 + 12345;
+		int64_t deadline = gmp_deadline((x >> 16) % 30000);
+		int64_t stop = deadline + (int64_t)(x >> 8) % 4000 - 2000;
+
+		CHECK_EQ(gmp_timer_set(t, deadline, i % 3 ? 0 : 7 * US), 0);
+		while (gmp_now() < stop)
+			if (x & 64)
+				gmp_yield();
+		int stopped = gmp_timer_stop(t);
+
+		CHECK(stopped || i % 3);
+		CHECK_EQ(gmp_timer_stop(t), 0);
+	}
+	gmp_timer_free(t);
+}
+
+/* golang/go#51654: timers that were moved to later kept the poller busy. */
+RT(timer_moved_later_costs_no_polls)
+{
+	gmp_timer *t[64];
+
+	for (int i = 0; i < 64; i++)
+		t[i] = gmp_timer_new(ignore, NULL);
+	for (int k = 1; k <= 20; k++)
+		for (int i = 0; i < 64; i++)
+			CHECK(gmp_timer_set(t[i], gmp_deadline(k * SEC), 0) >= 0);
+	for (int i = 0; i < 64; i++)
+		CHECK_EQ(gmp_timer_set(t[i], gmp_deadline(3600 * SEC), 0), 1);
+	uint64_t polls = stats().polls, fires = stats().timers_fired;
+
+	CHECK_EQ(gmp_sleep(30 * MS), 0);
+	CHECK(stats().polls - polls < 1000);
+	CHECK_EQ(stats().timers_fired - fires, 1);
+	for (int i = 0; i < 64; i++) {
+		CHECK_EQ(gmp_timer_stop(t[i]), 1);
+		gmp_timer_free(t[i]);
+	}
+}
+
+static atomic_int resets_over;
+
+static void set_without_pause(UNUSED void *arg)
+{
+	gmp_timer *t = gmp_timer_new(ignore, NULL);
+
+	for (unsigned i = 0; !atomic_load(&resets_over); i++)
+		CHECK(gmp_timer_set(t, gmp_deadline(i % 4 ? SEC : 0), 0) >= 0);
+	gmp_timer_free(t);
+}
+
+/* golang/go#38119: threads that set timers in a loop kept all others from running. */
+RT(timer_sets_without_pause_do_not_starve_sleepers)
+{
+	gmp_g *g[4];
+
+	need_preemption();
+	for (int i = 0; i < 4; i++)
+		g[i] = spawn(set_without_pause, NULL);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(gmp_sleep(MS), 0);
+	atomic_store(&resets_over, 1);
+	for (int i = 0; i < 4; i++)
+		join(g[i]);
+}
+
 RT(timer_on_external_thread_works)
 {
 	struct ext_thread f;
