@@ -308,6 +308,58 @@ static void loop(void)
 	printf("loop %d\n", sum);
 }
 
+/* --- held: a fork with a lock for which threads wait (gevent#1895) --- */
+
+static struct {
+	pthread_mutex_t mutex;
+	sem_t sem;
+} held_of = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+
+static void *wait_for_held(void *arg)
+{
+	ENSURE(pthread_mutex_lock(&held_of.mutex) == 0);
+	ENSURE(pthread_mutex_unlock(&held_of.mutex) == 0);
+	ENSURE(sem_wait(&held_of.sem) == 0);
+	return arg;
+}
+
+/* With waiters in the parent that the child does not have. */
+static void hand_on(void)
+{
+	ENSURE(pthread_mutex_unlock(&held_of.mutex) == 0);
+	for (int i = 0; i < FEW; i++)
+		ENSURE(sem_post(&held_of.sem) == 0);
+}
+
+static int child_with_held(void)
+{
+	pthread_t t[FEW];
+
+	hand_on();
+	ENSURE(pthread_mutex_lock(&held_of.mutex) == 0);
+	for (int i = 0; i < FEW; i++)
+		t[i] = make(wait_for_held, NULL);
+	ENSURE(pthread_mutex_unlock(&held_of.mutex) == 0);
+	for (int i = 0; i < FEW; i++)
+		join(t[i]);
+	return 8;
+}
+
+static void held(void)
+{
+	pthread_t t[FEW];
+
+	ENSURE(sem_init(&held_of.sem, 0, 0) == 0);
+	ENSURE(pthread_mutex_lock(&held_of.mutex) == 0);
+	for (int i = 0; i < FEW; i++)
+		t[i] = make(wait_for_held, NULL);
+	nanosleep(&(struct timespec){ .tv_nsec = 3000000 }, NULL);
+	printf("held %d\n", WEXITSTATUS(in_child(child_with_held)));
+	hand_on();
+	for (int i = 0; i < FEW; i++)
+		join(t[i]);
+}
+
 /* --- busy: forks of threads that compute, so that they run without a P --- */
 
 static atomic_bool stop;
@@ -671,7 +723,7 @@ int main(int argc, char **argv)
 	} cases[] = { { "self", self },       { "park", park },   { "nested", nested },
 		      { "loop", loop },       { "busy", busy },   { "exec", exec },
 		      { "signals", signals }, { "exits", exits }, { "users", users },
-		      { "outside", outside } };
+		      { "outside", outside }, { "held", held } };
 
 	for (int i = 1; i < argc; i++) {
 		for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++)
