@@ -26,6 +26,8 @@
  *            itself, the seat stays in use.
  *   CLONE-4  The child of syscall() would overwrite the stack from which its parent returns.  So
  *            CLONE_VM with CLONE_VFORK and no other stack makes a copy.
+ *   CLONE-5  The kernel has one pointer for CLONE_CHILD_SETTID and CLONE_CHILD_CLEARTID.  If the
+ *            seat needs it, the child stores its tid for the program before the program's code.
  */
 #include "posix/clone.h"
 
@@ -35,6 +37,7 @@
 #include <stdlib.h>
 #include <sys/syscall.h>
 
+#include "base/os.h"
 #include "machine/tlsblock.h"
 #include "posix/thread.h"
 #include "posix/user.h"
@@ -118,6 +121,7 @@ struct start {
 	int (*fn)(void *arg);
 	void *arg;
 	struct tlsblock *block; /* NULL: the child is a copy */
+	pid_t *tid;             /* CLONE-5; or NULL */
 };
 
 /* Not inlined: the compiler must not read anything by the former thread pointer. */
@@ -136,6 +140,11 @@ static int start_child(void *arg)
 	struct start s = *(struct start *)arg;
 
 	begin_child(s.block);
+	if (s.tid) {
+		pid_t tid = os_thread_id();
+
+		(void)user_write(s.tid, &tid, sizeof(tid)); /* the kernel ignores EFAULT, too */
+	}
 	return s.fn(s.arg);
 }
 
@@ -159,11 +168,11 @@ static int call_clone(const struct clone_call *c)
 }
 
 /* The child begins in start_child. */
-static int clone_by(struct clone_call c, struct tlsblock *b)
+static int clone_by(struct clone_call c, struct tlsblock *b, pid_t *tid)
 {
 	uintptr_t at = ((uintptr_t)c.stack - sizeof(struct start)) & -(uintptr_t)16;
 
-	*(struct start *)at = (struct start){ c.fn, c.arg, b };
+	*(struct start *)at = (struct start){ c.fn, c.arg, b, tid };
 	c.fn = start_child;
 	c.arg = c.stack = (void *)at;
 	return call_clone(&c);
@@ -172,16 +181,19 @@ static int clone_by(struct clone_call c, struct tlsblock *b)
 static int clone_beside(struct clone_call c)
 {
 	struct seat *s = take_seat();
+	pid_t *tid = NULL;
 
 	if (!s) {
 		errno = EAGAIN;
 		return -1;
 	}
 	if (!(c.flags & CLONE_CHILD_CLEARTID)) {
-		c.flags |= CLONE_CHILD_CLEARTID;
+		if (c.flags & CLONE_CHILD_SETTID)
+			tid = c.child_tid;
+		c.flags = (c.flags | CLONE_CHILD_CLEARTID) & ~CLONE_CHILD_SETTID;
 		c.child_tid = &s->tid;
 	}
-	int pid = clone_by(c, s->block);
+	int pid = clone_by(c, s->block, tid);
 
 	if (pid < 0)
 		st_rlx(&s->tid, 0);
@@ -194,7 +206,7 @@ static int make_child(const struct clone_call *c)
 		return call_clone(c);
 	if (!(c->flags & CLONE_VM)) {
 		atfork_prepare_copy();
-		return clone_by(*c, NULL);
+		return clone_by(*c, NULL, NULL);
 	}
 	return needs_seat((unsigned)c->flags) ? clone_beside(*c) : call_clone(c);
 }
@@ -267,20 +279,42 @@ static long clone_syscall(const unsigned long *a)
 }
 
 #ifdef SYS_clone3
+/* Returns 0, E2BIG if a byte is not 0, or EFAULT. */
+static int check_zero(uintptr_t at, size_t n)
+{
+	if (n > PAGE)
+		return E2BIG;
+	if (!user_reads((const void *)at, n))
+		return EFAULT;
+	for (size_t i = 0; i < n; i++)
+		if (((const char *)at)[i])
+			return E2BIG;
+	return 0;
+}
+
+/* CLONE-4.  args: the first `known` bytes at a[0]; the rest has no field here. */
+static long clone3_as_copy(struct clone_args args, const unsigned long *a, size_t known)
+{
+	int err = check_zero(a[0] + known, a[1] - known);
+
+	if (err)
+		return hook_return(-err);
+	args.flags &= ~(uint64_t)CLONE_VM;
+	return copy_by_syscall(SYS_clone3, (unsigned long[6]){ (unsigned long)&args, known });
+}
+
 static long clone3_syscall(const unsigned long *a)
 {
 	struct clone_args args = { 0 };
+	size_t known = min_of((size_t)a[1], sizeof(args));
 
-	if (a[1] < CLONE_ARGS_SIZE_VER0 || !user_reads((const void *)a[0], CLONE_ARGS_SIZE_VER0))
-		return LIBC(syscall)(SYS_clone3, a[0], a[1]);
-	__builtin_memcpy(&args, (void *)a[0], min_of((size_t)a[1], sizeof(args)));
-	unsigned long b[6] = { (unsigned long)&args, min_of((size_t)a[1], sizeof(args)) };
-
-	if (waits_without_a_stack(args.flags, args.stack)) /* CLONE-4 */
-		args.flags &= ~(uint64_t)CLONE_VM;
+	if (a[1] < CLONE_ARGS_SIZE_VER0 || !user_read(&args, (const void *)a[0], known))
+		return LIBC(syscall)(SYS_clone3, a[0], a[1]); /* an error */
+	if (waits_without_a_stack(args.flags, args.stack))
+		return clone3_as_copy(args, a, known);
 	if (args.flags & CLONE_VM)
 		return LIBC(syscall)(SYS_clone3, a[0], a[1]);
-	return copy_by_syscall(SYS_clone3, b);
+	return copy_by_syscall(SYS_clone3, (unsigned long[6]){ a[0], a[1] });
 }
 #endif
 

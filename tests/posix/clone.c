@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -155,6 +156,23 @@ POSIX_TEST(clone_child_with_its_own_memory_runs_beside_no_green_thread)
 	crowd_end(&c);
 }
 
+static pid_t stored;
+
+POSIX_TEST(clone_child_stores_its_tid)
+{
+	static const int flags[] = { SIGCHLD, CLONE_VM | SIGCHLD,
+				     CLONE_VM | CLONE_VFORK | SIGCHLD };
+
+	for (int i = 0; i < 3; i++) {
+		stored = 0;
+		pid_t pid = clone(nap_and_exit, stack + STACK, CLONE_CHILD_SETTID | flags[i],
+				  &global, NULL, NULL, &stored);
+
+		check_status(pid, CODE);
+		CHECK_EQ(stored, flags[i] & CLONE_VM ? pid : 0);
+	}
+}
+
 POSIX_TEST(clone_without_a_stack_is_einval)
 {
 	CHECK_ERRNO(clone(nap_and_set, NULL, CLONE_VM | SIGCHLD, &global), EINVAL);
@@ -284,6 +302,42 @@ POSIX_TEST(copy_by_clone3_runs_beside_no_green_thread)
 POSIX_TEST(copy_by_waiting_clone_runs_beside_no_green_thread)
 {
 	copy_often(BY_WAITING_CLONE);
+}
+
+/* The arguments end at a page that is not mapped, or there are more than the kernel knows. */
+POSIX_TEST(clone3_reads_its_size_alone)
+{
+	enum { PAGES = 2 * 65536, KNOWN = 64, TAIL = 200 };
+	static _Alignas(8) char large[2 * 65536];
+	struct clone_args *args = (void *)large;
+	char *p = mmap(NULL, PAGES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(p != MAP_FAILED);
+	CHECK_EQ(munmap(p + PAGES / 2, PAGES / 2), 0);
+	struct clone_args *last = (void *)(p + PAGES / 2 - KNOWN);
+
+	last->exit_signal = args->exit_signal = SIGCHLD;
+	if (syscall(SYS_clone3, NULL, (size_t)8) == -1 && errno == ENOSYS)
+		check_skip("no clone3");
+	CHECK_ERRNO(syscall(SYS_clone3, last, sizeof(*last)), EFAULT);
+	CHECK_ERRNO(syscall(SYS_clone3, args, sizeof(large)), E2BIG);
+	pid_t pid = (pid_t)syscall(SYS_clone3, last, (size_t)KNOWN);
+
+	if (pid == 0)
+		_exit(CODE);
+	check_status(pid, CODE);
+	pid = (pid_t)syscall(SYS_clone3, args, (size_t)TAIL);
+	if (pid == 0)
+		_exit(CODE);
+	check_status(pid, CODE);
+	large[TAIL - 1] = 1;
+	CHECK_ERRNO(syscall(SYS_clone3, args, (size_t)TAIL), E2BIG);
+	args->flags = CLONE_VM | CLONE_VFORK;
+	CHECK_ERRNO(syscall(SYS_clone3, args, (size_t)TAIL), E2BIG);
+	CHECK_ERRNO(syscall(SYS_clone3, args, sizeof(large)), E2BIG);
+	args->exit_signal = args->flags = 0;
+	large[TAIL - 1] = 0;
+	CHECK_EQ(munmap(p, PAGES / 2), 0);
 }
 
 POSIX_TEST(clone3_with_a_bad_address_is_efault)
