@@ -18,6 +18,9 @@
  *              change the offset continues from `last`.
  *   CPUTIME-2  For threads that make no such call nothing is added to a wait except a load and a
  *              branch.
+ *   CPUTIME-3  Both calls have a clock of their own, so a seccomp filter that refuses one leaves
+ *              the other as it was.  If step a fails, the time since the last step is missing.  If
+ *              step b fails, the clock has no thread, so the next step 2 does as b.
  *
  * The first call shows the time of the OS thread, which has run other green threads, too; what the
  * caller has used on others is missing.  Time during a wait of a gmp_ function (2) counts if the
@@ -35,7 +38,8 @@
 #include "enter.h"
 #include "posix/hook.h"
 
-enum { NS_PER_S = 1000000000, NS_PER_US = 1000 };
+/* NO_THREAD: the tid of no thread (CPUTIME-3). */
+enum { NS_PER_S = 1000000000, NS_PER_US = 1000, NO_THREAD = -1 };
 
 static int64_t ns_of(const struct timeval *t)
 {
@@ -47,16 +51,20 @@ static struct timeval timeval_of(int64_t ns)
 	return (struct timeval){ ns / NS_PER_S, ns % NS_PER_S / NS_PER_US };
 }
 
-/* The times of the OS thread. */
-static struct cpu_times times_now(void)
+/* The times of the OS thread.  Returns 0 or a negative errno value; leaves errno. */
+static int read_times(enum cpu_clock_kind kind, struct cpu_times *now)
 {
 	struct timespec t = { 0 };
 	struct rusage r = { 0 };
+	int saved = errno, err = 0;
 
-	LIBC(clock_gettime)(CLOCK_THREAD_CPUTIME_ID, &t);
-	LIBC(getrusage)(RUSAGE_THREAD, &r);
-	return (struct cpu_times){ (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec, ns_of(&r.ru_utime),
+	if (kind == CPU_CLOCK ? LIBC(clock_gettime)(CLOCK_THREAD_CPUTIME_ID, &t)
+			      : LIBC(getrusage)(RUSAGE_THREAD, &r))
+		err = -errno;
+	*now = (struct cpu_times){ (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec, ns_of(&r.ru_utime),
 				   ns_of(&r.ru_stime) };
+	errno = saved;
+	return err;
 }
 
 static struct cpu_times sum(struct cpu_times a, struct cpu_times b)
@@ -74,34 +82,50 @@ static void rebase(struct cpu_clock *c, struct cpu_times now)
 
 void gmp__cputime_stop(void)
 {
-	struct cpu_clock *c = &gmp__signal_state()->cpu;
+	struct cpu_times now;
 
-	if (c->tid && c->tid == os_thread_id())
-		c->last = sum(times_now(), c->offset);
+	for (int i = 0; i < CPU_CLOCKS; i++) {
+		struct cpu_clock *c = &gmp__signal_state()->cpu[i];
+
+		if (c->tid && c->tid == os_thread_id() &&
+		    read_times((enum cpu_clock_kind)i, &now) == 0)
+			c->last = sum(now, c->offset);
+	}
 }
 
 void gmp__cputime_start(void)
 {
-	struct cpu_clock *c = &gmp__signal_state()->cpu;
+	struct cpu_times now;
 
-	if (c->tid)
-		rebase(c, times_now());
+	for (int i = 0; i < CPU_CLOCKS; i++) {
+		struct cpu_clock *c = &gmp__signal_state()->cpu[i];
+
+		if (!c->tid)
+			continue;
+		if (read_times((enum cpu_clock_kind)i, &now))
+			c->tid = NO_THREAD; /* CPUTIME-3 */
+		else
+			rebase(c, now);
+	}
 }
 
-/* Steps 1 to 3. */
-static struct cpu_times own_times(void)
+/* Steps 1 to 3.  Returns 0, with *own, or a negative errno value. */
+static int own_times(enum cpu_clock_kind kind, struct cpu_times *own)
 {
-	struct cpu_clock *c = &gmp__signal_state()->cpu;
-	struct cpu_times now = times_now();
+	struct cpu_clock *c = &gmp__signal_state()->cpu[kind];
+	struct cpu_times now;
+	int err = read_times(kind, &now);
 
+	if (err)
+		return err;
 	if (!c->tid) {
 		or_rlx(&gmp__signals_used, (uint32_t)USED_CLOCKS);
 		c->tid = os_thread_id();
 	} else if (c->tid != os_thread_id()) {
 		rebase(c, now);
 	}
-	c->last = sum(now, c->offset);
-	return c->last;
+	*own = c->last = sum(now, c->offset);
+	return 0;
 }
 
 /* Does the caller, also in blocking code or a handler, have a clock of its own? */
@@ -116,27 +140,28 @@ HOOK int clock_gettime(clockid_t clock, struct timespec *t)
 {
 	if (likely(clock != CLOCK_THREAD_CPUTIME_ID) || !has_own_clock())
 		return LIBC(clock_gettime)(clock, t);
-	int saved = errno, err = LIBC(clock_gettime)(clock, t); /* EFAULT */
+	struct cpu_times own;
 
-	if (!err) {
-		int64_t ns = own_times().all;
+	if (LIBC(clock_gettime)(clock, t)) /* EFAULT */
+		return -1;
+	int err = own_times(CPU_CLOCK, &own);
 
-		*t = (struct timespec){ ns / NS_PER_S, ns % NS_PER_S };
-		errno = saved;
-	}
-	return err;
+	if (!err)
+		*t = (struct timespec){ own.all / NS_PER_S, own.all % NS_PER_S };
+	return (int)hook_return(err);
 }
 
 HOOK int getrusage(int who, struct rusage *usage)
 {
-	int saved = errno, err = LIBC(getrusage)(who, usage);
+	struct cpu_times own;
+	int err = LIBC(getrusage)(who, usage);
 
-	if (!err && who == RUSAGE_THREAD && has_own_clock()) {
-		struct cpu_times t = own_times();
-
-		usage->ru_utime = timeval_of(t.user);
-		usage->ru_stime = timeval_of(t.system);
-		errno = saved;
+	if (err || who != RUSAGE_THREAD || !has_own_clock())
+		return err;
+	err = own_times(CPU_USAGE, &own);
+	if (!err) {
+		usage->ru_utime = timeval_of(own.user);
+		usage->ru_stime = timeval_of(own.system);
 	}
-	return err;
+	return (int)hook_return(err);
 }

@@ -84,9 +84,11 @@ void gmp__cancel_release(void);
  * cancellation of its OS thread, and a request that acts on g0 would end the M silently. */
 void gmp__cancel_renew(void);
 
-/* The clock of the CPU time of a green thread: posix/cputime.c. In ns. */
+/* The clocks of the CPU time of a green thread: posix/cputime.c. In ns. */
+enum cpu_clock_kind { CPU_CLOCK, CPU_USAGE, CPU_CLOCKS };
 struct cpu_times {
-	int64_t all, user, system;
+	int64_t all;          /* of CPU_CLOCK */
+	int64_t user, system; /* of CPU_USAGE */
 };
 struct cpu_clock {
 	struct cpu_times last, offset;
@@ -109,7 +111,7 @@ struct signal_state {
 	size_t alternate_size;
 	int alternate_flags;
 	uint64_t before_child; /* in a vfork: the OS thread's mask before */
-	struct cpu_clock cpu;
+	struct cpu_clock cpu[CPU_CLOCKS];
 	uint32_t changed; /* of an OS thread: the last change of rights that it has made */
 };
 struct signal_state *gmp__signal_state(void);

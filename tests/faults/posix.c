@@ -11,18 +11,59 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <threads.h>
 #include <time.h>
 #include <unistd.h>
+
+/* --- libc's functions behind replacements (posix/real.h) --- */
+
+#define HIDDEN __attribute__((visibility("hidden")))
+
+extern HIDDEN int (*gmp__real_clock_gettime)(clockid_t clock, struct timespec *t);
+extern HIDDEN int (*gmp__real_getrusage)(int who, struct rusage *usage);
+extern HIDDEN int (*gmp__real_clone)(int (*fn)(void *), void *stack, int flags, void *arg, ...);
+
+static __typeof__(gmp__real_clock_gettime) libc_clock_gettime;
+static __typeof__(gmp__real_getrusage) libc_getrusage;
+static __typeof__(gmp__real_clone) libc_clone;
+
+static int faulty_clock_gettime(clockid_t clock, struct timespec *t)
+{
+	return clock == CLOCK_THREAD_CPUTIME_ID && plan_due(F_cpu_clock)
+		       ? -1
+		       : libc_clock_gettime(clock, t);
+}
+
+static int faulty_getrusage(int who, struct rusage *usage)
+{
+	return who == RUSAGE_THREAD && plan_due(F_cpu_usage) ? -1 : libc_getrusage(who, usage);
+}
+
+static int faulty_clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
+{
+	return plan_due(F_clone) ? -1 : libc_clone(fn, stack, flags, arg, NULL, NULL, NULL);
+}
+
+__attribute__((constructor)) static void replace_libc(void)
+{
+	libc_clock_gettime = gmp__real_clock_gettime;
+	libc_getrusage = gmp__real_getrusage;
+	libc_clone = gmp__real_clone;
+	gmp__real_clock_gettime = faulty_clock_gettime;
+	gmp__real_getrusage = faulty_getrusage;
+	gmp__real_clone = faulty_clone;
+}
 
 static bool has_own_tls;
 
@@ -394,4 +435,115 @@ static void use_processes(void *arg)
 SWEEP(processes_are_waited_for)
 {
 	run(procs, use_processes);
+}
+
+/* --- CPU time --- */
+
+enum { COMPUTED_NS = 5000000, EXCESS_NS = 2000000, READINGS = 4 };
+
+static int64_t ns_of(time_t s, long ns)
+{
+	return s * INT64_C(1000000000) + ns;
+}
+
+static int64_t process_time(void)
+{
+	struct timespec t;
+
+	CHECK_EQ(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t), 0);
+	return ns_of(t.tv_sec, t.tv_nsec);
+}
+
+/* Both return -1 after a fault. */
+static int64_t thread_clock(void)
+{
+	struct timespec t;
+
+	if (ASK(NEGATIVE(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t))) < 0)
+		return -1;
+	return ns_of(t.tv_sec, t.tv_nsec);
+}
+
+static int64_t thread_usage(void)
+{
+	struct rusage r;
+
+	if (ASK(NEGATIVE(getrusage(RUSAGE_THREAD, &r))) < 0)
+		return -1;
+	return ns_of(r.ru_utime.tv_sec + r.ru_stime.tv_sec,
+		     (r.ru_utime.tv_usec + r.ru_stime.tv_usec) * 1000L);
+}
+
+/* A clock neither goes backwards nor is faster than that of the process. */
+static void check_clock(int64_t (*clock)(void))
+{
+	int64_t all = process_time(), last = clock();
+
+	for (int i = 0; i < READINGS; i++) {
+		CHECK_EQ(usleep(100), 0);
+		int64_t before = process_time(), now = clock();
+		int64_t most = process_time() - all + EXCESS_NS;
+
+		if (last >= 0 && now >= 0)
+			CHECK(now >= last && now - last <= most);
+		if (now >= 0) {
+			last = now;
+			all = before;
+		}
+	}
+}
+
+static void use_cpu_clocks(void *arg)
+{
+	int64_t begin = process_time();
+
+	(void)arg;
+	while (process_time() - begin < COMPUTED_NS)
+		;
+	check_clock(thread_clock);
+	check_clock(thread_usage);
+}
+
+SWEEP(cpu_clocks_stay_monotonic)
+{
+	run(procs, use_cpu_clocks);
+}
+
+/* --- clone --- */
+
+static _Alignas(16) char child_stack[64 * 1024];
+
+static int child_main(void *arg)
+{
+	(void)arg;
+	return 6;
+}
+
+static void check_child(int flags)
+{
+	int status = 0;
+	int pid = clone(child_main, child_stack + sizeof(child_stack), flags | SIGCHLD, NULL);
+
+	if (ASK_ONCE(pid < 0 ? -errno : pid) < 0)
+		return;
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 6 << 8);
+}
+
+static void use_clone(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < 2; i++) {
+		check_child(0);
+		check_child(CLONE_VM | CLONE_VFORK);
+	}
+	siginfo_t info;
+
+	CHECK_EQ(waitid(P_ALL, 0, &info, WEXITED | WNOHANG), -1);
+	CHECK_EQ(errno, ECHILD);
+}
+
+SWEEP(clone_reports_error_or_makes_a_child)
+{
+	run(procs, use_clone);
 }

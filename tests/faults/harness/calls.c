@@ -118,6 +118,11 @@ static bool due(enum call call)
 	return true;
 }
 
+bool plan_due(enum call call)
+{
+	return due(call);
+}
+
 /* --- held resources --- */
 
 enum { TABLE = 1 << 16 };

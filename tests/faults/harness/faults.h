@@ -55,6 +55,8 @@ enum plan_mode { PLAN_NONE, PLAN_EACH, PLAN_ALL, PLAN_EINTR };
 void plan_begin(enum plan_mode mode, int call, int nth, int uses[NCALLS]);
 void plan_end(void);
 enum plan_mode plan_now(void);
+/* For a stand-in outside the harness: counts a use.  True, with errno, if this use must fail. */
+bool plan_due(enum call call);
 bool plan_fired(void);
 /*
  * Returns true if a fault was injected and r is its error or `also`.  Under PLAN_EACH, returns true
