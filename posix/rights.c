@@ -28,6 +28,9 @@
  *             with the rights of the caller of each request.  If T cannot be asked (no fd for its
  *             state, RLIMIT_SIGPENDING), the call returns that error after the last pass; it can
  *             be repeated.
+ *   RIGHTS-5  Where /proc is missing, as after a chroot, T is the first OS thread, each M, and each
+ *             thread of the runtime that makes Ms: no other one runs code of the program or makes
+ *             a thread that does, except threads of the program itself.
  *   RIGHTS-4  No handler of the program runs on the caller between 1 and 3, so a call in a handler
  *             does not wait for the thread that it has interrupted.
  *
@@ -39,17 +42,21 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include "base/os.h"
+#include "m.h"
 #include "machine/tlsblock.h"
+#include "mode/spare.h"
 #include "posix/hook.h"
 #include "posix/signal.h"
 #include "posix/thread.h"
 #include "posix/user.h"
+#include "sysmon.h"
 
 #ifndef SYS_landlock_restrict_self
 #define SYS_landlock_restrict_self 446 /* Linux 5.13 */
@@ -69,7 +76,10 @@ static struct {
 	uint32_t answered; /* (a) */
 	unsigned made;     /* threads that have made the call; written before `answered` */
 	int error;         /* of the last thread that failed, or could not be asked; 0: none */
-	char listing[LISTING];
+	union {
+		char listing[LISTING];
+		int tids[LISTING / sizeof(int)]; /* RIGHTS-5 */
+	};
 } change;
 
 static long make_call(void)
@@ -101,15 +111,14 @@ static void repeat_sig(void)
 
 /* Reads the state and the flags of /proc/self/task/TID/stat.  Returns 1, or 0 for a thread that is
  * gone or does not answer (RIGHTS-3), or -1 with errno. */
-static int answers(const char *tid)
+static int answers_by_state(int tid)
 {
 	enum { FLAG_USER_WORKER = 0x4000, FLAG_IO_WORKER = 0x10 };
-	char path[64] = "/proc/self/task/", line[512];
+	char path[64], line[512];
 	unsigned flags = 0;
 	char state = 'X';
 
-	strncat(path, tid, 20);
-	strcat(path, "/stat");
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
@@ -125,29 +134,52 @@ static int answers(const char *tid)
 	return state != 'Z' && state != 'X' && !(flags & (FLAG_USER_WORKER | FLAG_IO_WORKER));
 }
 
-/* Step 2 for one T, which is not the caller.  Returns 0, also if T is gone, or -1 with errno. */
-static int ask(const char *name)
+static int answers(int dir, int tid)
 {
-	int can = answers(name);
+	return dir < 0 ? os_thread_exists(tid) : answers_by_state(tid);
+}
+
+/* Step 2 for one T, which is not the caller.  Returns 0, also if T is gone, or -1 with errno. */
+static int ask(int dir, int tid)
+{
+	int can = answers(dir, tid);
 
 	if (can <= 0)
 		return can;
 	st_rlx(&change.answered, 0u);
-	if (tlsblock_note_send(atoi(name)))
+	if (tlsblock_note_send(tid))
 		return errno == ESRCH ? 0 : -1;
 	while (!ld_acq(&change.answered)) { /* ORD(lock) */
 		os_futex_wait(&change.answered, 0, os_now() + ANSWER_NS);
-		if (!ld_acq(&change.answered) && answers(name) == 0) /* ORD(lock) */
+		if (!ld_acq(&change.answered) && answers(dir, tid) == 0) /* ORD(lock) */
 			break;
 	}
 	return 0;
 }
 
-/* Returns how many threads had not made the call, or -1 with errno: /proc cannot be read. */
-static int pass(int dir)
+static void ask_other(int dir, int tid)
+{
+	if (tid > 0 && tid != os_thread_id() && ask(dir, tid))
+		change.error = errno;
+}
+
+/* RIGHTS-5 */
+static void ask_known(void)
+{
+	enum { OTHERS = 3 };
+	int n = m_tids(change.tids, (int)countof(change.tids) - OTHERS);
+
+	change.tids[n++] = getpid();
+	change.tids[n++] = sysmon_tid();
+	change.tids[n++] = spare_tid();
+	for (int i = 0; i < n; i++)
+		ask_other(-1, change.tids[i]);
+}
+
+/* Asks the threads that /proc/self/task lists.  Returns 0, or -1 with errno: it cannot be read. */
+static int ask_listed(int dir)
 {
 	struct dirent64 *e;
-	unsigned before = change.made;
 	long n;
 
 	if (lseek(dir, 0, SEEK_SET) < 0)
@@ -155,12 +187,21 @@ static int pass(int dir)
 	while ((n = LIBC(syscall)(SYS_getdents64, dir, change.listing, sizeof(change.listing))) > 0)
 		for (long at = 0; at < n; at += e->d_reclen) {
 			e = (struct dirent64 *)(void *)(change.listing + at);
-			int tid = atoi(e->d_name);
-
-			if (tid > 0 && tid != os_thread_id() && ask(e->d_name))
-				change.error = errno;
+			ask_other(dir, atoi(e->d_name));
 		}
-	return n < 0 ? -1 : (int)(change.made - before);
+	return n < 0 ? -1 : 0;
+}
+
+/* dir < 0: there is no /proc.  Returns how many threads had not made the call, or -1 with errno. */
+static int pass(int dir)
+{
+	unsigned before = change.made;
+
+	if (dir < 0)
+		ask_known();
+	else if (ask_listed(dir))
+		return -1;
+	return (int)(change.made - before);
 }
 
 /* Step 3.  Returns 0 or an errno value. */
@@ -188,7 +229,7 @@ static long change_all(long number, const unsigned long *a)
 	memcpy(change.a, a, sizeof(change.a));
 	change.id++;
 	change.error = 0;
-	long result = dir < 0 ? -1 : make_call();
+	long result = dir < 0 && errno != ENOENT ? -1 : make_call();
 
 	err = result < 0 ? errno : repeat_on_others(dir);
 	if (dir >= 0)

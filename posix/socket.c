@@ -134,20 +134,18 @@ struct connecting {
 	int fd;
 	const struct sockaddr *addr;
 	socklen_t len;
-	struct timeval timeout; /* SO_SNDTIMEO of the program */
-	uint64_t id;            /* CONNECT-3 */
+	uint64_t id; /* CONNECT-3 */
 };
 
 /* True if connect would wait in a way that it can do without; c is filled in. */
 static bool connect_parks(struct connecting *c)
 {
 	int protocol = 0;
-	socklen_t len = sizeof(protocol), size = sizeof(c->timeout);
+	socklen_t len = sizeof(protocol);
 
 	c->id = os_socket_id(c->fd);
 	return c->id && getsockopt(c->fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) == 0 &&
-	       protocol == IPPROTO_TCP && !io_nonblocking(c->fd) &&
-	       getsockopt(c->fd, SOL_SOCKET, SO_SNDTIMEO, &c->timeout, &size) == 0;
+	       protocol == IPPROTO_TCP && !io_nonblocking(c->fd);
 }
 
 static int connect_blocking(const struct connecting *c)
@@ -164,12 +162,15 @@ static bool set_send_timeout(int fd, const struct timeval *t)
 static int connect_at_once(const struct connecting *c)
 {
 	static const struct timeval at_once = { .tv_sec = -1 };
+	struct timeval before; /* another thread may have changed it during the wait */
+	socklen_t size = sizeof(before);
 	int result = IO_BLOCK;
 
 	signals_hold();
-	if (set_send_timeout(c->fd, &at_once)) {
+	if (getsockopt(c->fd, SOL_SOCKET, SO_SNDTIMEO, &before, &size) == 0 &&
+	    set_send_timeout(c->fd, &at_once)) {
 		result = IO_SYS(LIBC(connect)(c->fd, c->addr, c->len));
-		set_send_timeout(c->fd, &c->timeout);
+		set_send_timeout(c->fd, &before);
 	}
 	signals_release();
 	return result;

@@ -208,6 +208,18 @@ bool m_of_running(const struct g *gp, int *tid, int64_t *since, uint64_t *ran_fr
 	return m;
 }
 
+int m_tids(int *tids, int n)
+{
+	int found = 0;
+
+	lock(&sched.lock, LR_SCHED);
+	for (struct m *m = sched.allm; m && found < n; m = m->alllink)
+		if (ld_rlx(&m->tid))
+			tids[found++] = ld_rlx(&m->tid);
+	unlock(&sched.lock, LR_SCHED);
+	return found;
+}
+
 /* --- sleeping and waking --- */
 
 leaves_by_jump static int leave_abandoned_g0(void *arg)

@@ -54,6 +54,8 @@ void m_end_taken_locked(struct m *m);
 /* Does an M run gp?  Then *tid is its OS thread, and *since the time from which gp has run without
  * a P; 0: it has a P.  For dumps: false also if sched.lock is taken. */
 bool m_of_running(const struct g *gp, int *tid, int64_t *since, uint64_t *ran_from);
+/* Writes the OS threads of at most n Ms to *tids, and returns their number. */
+int m_tids(int *tids, int n);
 
 /* --- sleeping and waking --- */
 

@@ -22,6 +22,7 @@ static struct {
 	pthread_t thread;
 	uint32_t asked; /* (a) a futex: changes with each request; SPARE_STOP: the thread ends */
 	bool exists;    /* sysmon's */
+	int tid;        /* (a) */
 } spare;
 
 /* Returns true if one more M must be made, which it has reserved. */
@@ -72,6 +73,7 @@ static void *spare_main(void *arg)
 {
 	(void)arg;
 	os_thread_slice(0, OS_SLICE_SHORT);
+	st_rlx(&spare.tid, os_thread_id());
 	for (uint32_t asked; !((asked = ld_rlx(&spare.asked)) & SPARE_STOP);) {
 		while (spare_add())
 			;
@@ -98,6 +100,11 @@ void spare_end(void)
 	spare_call(SPARE_STOP);
 	pthread_join(spare.thread, NULL);
 	spare.exists = false;
+}
+
+int spare_tid(void)
+{
+	return ld_rlx(&spare.tid);
 }
 
 bool spare_may_start(void)

@@ -25,6 +25,7 @@
 /* Before the first poll of a run, and after the last one.  spare_end joins the thread. */
 void spare_begin(void);
 void spare_end(void);
+int spare_tid(void); /* of the thread; 0: it does not run yet */
 /* SPARE-1: may sysmon make an M itself? */
 bool spare_may_start(void);
 /* Make a spare M, or let the thread make some, if fewer than SPARES are stopped.  By sysmon, with

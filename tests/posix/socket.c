@@ -324,6 +324,36 @@ POSIX_TEST(connect_waits_for_a_full_tcp_listener)
 	close(l);
 }
 
+struct late_timeout {
+	int listener, client;
+};
+
+static void set_timeout_late(void *arg)
+{
+	struct late_timeout *t = arg;
+
+	usleep(50000);
+	set_timeout(t->client, SO_SNDTIMEO, 7000);
+	accept_two(&t->listener);
+}
+
+POSIX_TEST(connect_keeps_a_timeout_that_is_set_meanwhile)
+{
+	struct sockaddr_in a;
+	struct peer p;
+	int queued, l = full_tcp_listener(&a, &queued), c = socket(AF_INET, SOCK_STREAM, 0);
+	struct late_timeout late = { l, c };
+
+	skip_under_chaos();
+	peer_start(&p, set_timeout_late, &late);
+	CHECK_EQ(connect_to(c, &a), 0);
+	CHECK_EQ(send_timeout_ms(c), 7000);
+	peer_join(&p);
+	close(queued);
+	close(c);
+	close(l);
+}
+
 static void close_late(void *l)
 {
 	usleep(50000);

@@ -2,6 +2,7 @@
 /* Program for gmp-run, as root: each argument is a change of the rights of the program, and prints
  * the same natively and on green threads. */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
 #include <linux/securebits.h>
@@ -25,14 +26,17 @@ int capset(cap_user_header_t header, const cap_user_data_t data);
 
 /* --- what the OS threads of the process have --- */
 
+static int proc; /* also after a chroot */
+
 /* A line of the status of an OS thread; NULL: the thread has ended, or is one of the kernel. */
 static const char *line_of(const char *task, const char *field, char *line, size_t size)
 {
 	char path[300];
 	bool kernels = false, found = false;
 
-	snprintf(path, sizeof(path), "/proc/self/task/%s/status", task);
-	FILE *f = fopen(path, "r");
+	snprintf(path, sizeof(path), "self/task/%s/status", task);
+	int fd = openat(proc, path, O_RDONLY);
+	FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
 
 	while (f && !found && fgets(line, (int)size, f)) {
 		kernels |= !strncmp(line, "Name:\tiou-", 10);
@@ -46,7 +50,7 @@ static const char *line_of(const char *task, const char *field, char *line, size
 /* The number of OS threads whose field, a number of this base, has other bits than wanted. */
 static int others(const char *field, int base, unsigned long bits, unsigned long wanted)
 {
-	DIR *d = opendir("/proc/self/task");
+	DIR *d = fdopendir(openat(proc, "self/task", O_RDONLY | O_DIRECTORY));
 	struct dirent *e;
 	char line[256];
 	int n = 0;
@@ -293,6 +297,20 @@ static int run_limits(void)
 	return 0;
 }
 
+/* In a folder without /proc. */
+static int run_chrooted(void)
+{
+	char path[] = "/tmp/gmp-rights-XXXXXX";
+
+	crowd_begin();
+	ENSURE(mkdtemp(path) && chroot(path) == 0);
+	ENSURE(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+	printf("others %d\n", others("NoNewPrivs:\t", 10, 1, 1));
+	crowd_end();
+	ENSURE(fchdir(proc) == 0 && chroot("..") == 0 && rmdir(path) == 0);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -309,10 +327,13 @@ int main(int argc, char **argv)
 		{ "landlock", run_landlock },
 		{ "errors", run_errors },
 		{ "limits", run_limits },
+		{ "chrooted", run_chrooted },
 	};
 
 	if (geteuid() != 0)
 		return NO_CALL;
+	proc = open("/proc", O_RDONLY | O_DIRECTORY);
+	ENSURE(proc >= 0);
 	for (size_t i = 0; argc > 1 && i < sizeof(cases) / sizeof(cases[0]); i++)
 		if (strcmp(argv[1], cases[i].name) == 0)
 			return cases[i].run();
