@@ -151,6 +151,8 @@ int os_pipe_write(int fd, const void *buf, size_t n);
 /* Copy n bytes from address `at` of this process. Returns false if that is not mapped, or the
  * system forbids the read. Async-signal-safe. */
 bool os_peek(uintptr_t at, void *buf, size_t n);
+/* The same through a pipe, which needs two free file descriptors.  Only os_peek calls it. */
+bool os_peek_by_pipe(uintptr_t at, void *buf, size_t n);
 
 /* --- signals: this thread's mask, in bits signo - 1 --- */
 void os_mask(uint64_t block, uint64_t unblock);

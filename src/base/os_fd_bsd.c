@@ -26,27 +26,9 @@ uint64_t os_socket_id(int fd)
 	return 0;
 }
 
-/* The kernel copies from the address, and refuses (EFAULT) what is not mapped.  A page at a time: a
- * larger write would map the pages instead of copying them. */
 bool os_peek(uintptr_t at, void *buf, size_t n)
 {
-	int fds[2];
-	size_t done = 0;
-
-	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) != 0)
-		return false;
-	while (done < n) {
-		size_t most = min_of(n - done, (size_t)PAGE);
-		ssize_t in = write(fds[1], (const void *)(at + done), most);
-		ssize_t out = in > 0 ? read(fds[0], (char *)buf + done, (size_t)in) : -1;
-
-		if (in <= 0 || out != in)
-			break;
-		done += (size_t)out;
-	}
-	close(fds[0]);
-	close(fds[1]);
-	return done == n;
+	return os_peek_by_pipe(at, buf, n);
 }
 
 int os_pipe_write(int fd, const void *buf, size_t n)

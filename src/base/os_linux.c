@@ -324,13 +324,16 @@ void os_mask(uint64_t block, uint64_t unblock)
 	pthread_sigmask(SIG_UNBLOCK, &u, NULL);
 }
 
+/* A process that has given up rights (setuid) is not dumpable, and may not open its memory. */
 bool os_peek(uintptr_t at, void *buf, size_t n)
 {
 	int fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
-	ssize_t got = fd < 0 ? -1 : pread(fd, buf, n, (off_t)at);
 
-	if (fd >= 0)
-		close(fd);
+	if (fd < 0)
+		return os_peek_by_pipe(at, buf, n);
+	ssize_t got = pread(fd, buf, n, (off_t)at);
+
+	close(fd);
 	return got == (ssize_t)n;
 }
 

@@ -43,7 +43,8 @@ warns() {
 }
 warns kills_thread 1 'installs a seccomp filter that kills a thread: '
 warns kills_process 1 'installs a seccomp filter that kills the process: '
+warns kills_not_dumpable 1 'installs a seccomp filter that kills a thread: '
 warns kills_others 0 'kills'
-for name in kills_thread kills_process kills_others; do
+for name in kills_thread kills_not_dumpable kills_process kills_others; do
 	same $name 2>/dev/null
 done

@@ -25,7 +25,7 @@
 		}                                                                                  \
 	} while (0)
 
-enum { WAITS = 20, THREADS = 8 };
+enum { WAITS = 20, THREADS = 8, NOBODY = 65534 };
 
 /* mkdir and mkdirat are EPERM. */
 static struct sock_filter no_mkdir[] = {
@@ -235,6 +235,15 @@ static void kills_thread(void)
 	install_twice(SECCOMP_RET_KILL_THREAD);
 }
 
+/* As after a change of ids: /proc/self/mem is then not readable, unless for root. */
+static void kills_not_dumpable(void)
+{
+	if (getuid() == 0)
+		ENSURE(!setresuid(NOBODY, NOBODY, NOBODY));
+	ENSURE(!prctl(PR_SET_DUMPABLE, 0UL, 0UL, 0UL, 0UL));
+	install_twice(SECCOMP_RET_KILL_THREAD);
+}
+
 static void kills_process(void)
 {
 	install_twice(SECCOMP_RET_KILL_PROCESS);
@@ -285,13 +294,21 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} cases[] = {
-		{ "available", available },         { "by_prctl", by_prctl },
-		{ "by_syscall", by_syscall },       { "by_number", by_number },
-		{ "by_tsync", by_tsync },           { "on_an_old_kernel", on_an_old_kernel },
-		{ "in_a_handler", in_a_handler },   { "with_a_listener", with_a_listener },
-		{ "after_threads", after_threads }, { "bad_calls", bad_calls },
-		{ "kills_thread", kills_thread },   { "kills_process", kills_process },
-		{ "kills_others", kills_others },   { "strict", strict },
+		{ "available", available },
+		{ "by_prctl", by_prctl },
+		{ "by_syscall", by_syscall },
+		{ "by_number", by_number },
+		{ "by_tsync", by_tsync },
+		{ "on_an_old_kernel", on_an_old_kernel },
+		{ "in_a_handler", in_a_handler },
+		{ "with_a_listener", with_a_listener },
+		{ "after_threads", after_threads },
+		{ "bad_calls", bad_calls },
+		{ "kills_thread", kills_thread },
+		{ "kills_process", kills_process },
+		{ "kills_others", kills_others },
+		{ "kills_not_dumpable", kills_not_dumpable },
+		{ "strict", strict },
 		{ "strict_main", strict_main },
 	};
 
