@@ -643,11 +643,21 @@ void tlsblock_signals_end(void)
 
 /* --- forks --- */
 
-/* libc would take b for a thread with a stack to reuse. */
+/*
+ * In a child that is alone with b: the list has the child's blocks only.  libc's fork empties it,
+ * and enters b among the threads with a stack to reuse.  In a child without libc's fork another
+ * thread of the parent may have held the lock, or have been at work on the list.
+ */
 static void list_renew(struct tlsblock *b)
 {
-	list_remove(tls_at(b, lay->list));
-	list_add(tls_at(b, lay->list));
+	struct tls_list *l = tls_at(b, lay->list);
+
+	*lay->lock = 0;
+	list_remove(l);
+	lay->threads->next = lay->threads->prev = lay->threads;
+	list_add(l);
+	if (forked.spare)
+		list_add(tls_at(forked.spare, lay->list));
 }
 
 void tlsblock_forked(void)

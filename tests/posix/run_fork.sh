@@ -31,7 +31,7 @@ for procs in 1 2 4; do
 	}
 done
 forks=$build/tests/posix_forks
-cases=(self park nested loop busy exec signals exits users outside held)
+cases=(self park nested loop busy exec signals exits users users_later outside held)
 for procs in 1 2 4; do
 	for name in "${cases[@]}"; do
 		wanted=$("$forks" "$name")

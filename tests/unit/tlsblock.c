@@ -17,8 +17,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/san.h"
 #include "base/tls.h"
 #include "machine/tlsblock.h"
+#include "machine/tlslayout.h"
 
 /* --- a libc with something else in it --- */
 
@@ -406,3 +408,54 @@ TEST(tlsblocks_and_threads_are_made_at_once)
 		CHECK_EQ(pthread_join(t[i], NULL), 0);
 	CHECK_EQ(setuid(getuid()), 0);
 }
+
+/* --- a child without libc's fork --- */
+
+#if defined(__GLIBC__) && !defined(SAN_ADDRESS) && !defined(SAN_THREAD)
+
+/* Is b the only thread in the list, and the list whole? */
+static bool is_alone(const struct tlsblock *b)
+{
+	const struct tls_list *all = gmp__tls_layout.threads;
+	const struct tls_list *its = (const void *)((const char *)b + gmp__tls_layout.list);
+
+	return all->next == its && all->prev == its && its->next == all && its->prev == all;
+}
+
+static noinline void live_in_child(const struct tlsblock *b)
+{
+	alarm(10);
+	tlsblock_forked();
+	_exit(*gmp__tls_layout.lock == 0 && is_alone(b) ? 0 : 1);
+}
+
+/* Another thread of the parent was about to enter its block into the list. */
+TEST(tlsblock_of_child_without_libcs_fork_needs_no_lock)
+{
+	void *host = arch_tp();
+	int status = 0;
+
+	need_blocks();
+	struct tlsblock *b = tlsblock_new(), *other = tlsblock_new();
+	struct tls_list *all = gmp__tls_layout.threads;
+
+	CHECK(b != NULL && other != NULL);
+	tlsblock_prepare(b, stack, sizeof(stack));
+	tlsblock_load(b, NULL, host);
+	tlslayout_lock(gmp__tls_layout.lock);
+	struct tls_list *first = all->next;
+
+	all->next = first->next; /* first->next still points back to it */
+	pid_t pid = _Fork();
+
+	if (pid == 0)
+		live_in_child(b);
+	all->next = first;
+	tlslayout_unlock(gmp__tls_layout.lock);
+	arch_set_tp(host);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
+	tlsblock_free(other);
+	tlsblock_free(b);
+}
+#endif

@@ -472,6 +472,32 @@ static void users(void)
 		printf("users %d\n", geteuid() ? 2 : WEXITSTATUS(in_child(users_child)));
 }
 
+/* The child's first OS thread runs no green thread, or another one than main. */
+static int users_later_child(void)
+{
+	pthread_t t = make(nothing, NULL);
+
+	for (int i = 0; i < 500 && gettid() == getpid(); i++)
+		usleep(100);
+	change_user(NULL);
+	join(t);
+	return 2;
+}
+
+/* The parent has had a child without libc's fork. */
+static void users_later(void)
+{
+	pid_t pid = _Fork();
+	int status = -1;
+
+	if (pid == 0)
+		_exit(0);
+	waitpid(pid, &status, 0);
+	printf("copy %d\n", status);
+	for (int i = 0; i < 3; i++)
+		printf("users %d\n", geteuid() ? 2 : WEXITSTATUS(in_child(users_later_child)));
+}
+
 /* --- signals --- */
 
 static volatile sig_atomic_t handled, interrupting;
@@ -720,9 +746,11 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*fn)(void);
-	} cases[] = { { "self", self },       { "park", park },   { "nested", nested },
-		      { "loop", loop },       { "busy", busy },   { "exec", exec },
-		      { "signals", signals }, { "exits", exits }, { "users", users },
+	} cases[] = { { "self", self },       { "park", park },
+		      { "nested", nested },   { "loop", loop },
+		      { "busy", busy },       { "exec", exec },
+		      { "signals", signals }, { "exits", exits },
+		      { "users", users },     { "users_later", users_later },
 		      { "outside", outside }, { "held", held } };
 
 	for (int i = 1; i < argc; i++) {
