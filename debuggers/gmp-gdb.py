@@ -158,6 +158,12 @@ def is_texts_from(first):
         value.type.target().code == gdb.TYPE_CODE_PTR and value[0].string() == first
 
 
+def is_wait_kinds(value):
+    return value.type.code == gdb.TYPE_CODE_ARRAY and \
+        value.type.target().strip_typedefs().code == gdb.TYPE_CODE_STRUCT and \
+        value[0]["text"].string() == "nothing"
+
+
 def variable(name, fits):
     """The variable of the runtime. The program may have others with the same name."""
     symbols = list(gdb.lookup_static_symbols(name)) + [gdb.lookup_global_symbol(name)]
@@ -202,8 +208,8 @@ class Green:
         """The state and the reason of the wait."""
         text = variable("states", is_texts_from("free"))[int(self.gp["status"])].string()
         if self.state == "G_WAITING":
-            reasons = variable("reasons", is_texts_from("nothing"))
-            return "%s (%s)" % (text, reasons[int(self.gp["reason"])].string())
+            kinds = variable("wait_kinds", is_wait_kinds)
+            return "%s (%s)" % (text, kinds[int(self.gp["reason"])]["text"].string())
         if self.state == "G_RUNNABLE" and not int(self.gp["stack"]):
             return text + " (new)"
         return text + " without a P" if self.preempted else text

@@ -166,11 +166,15 @@ class Memory:
     def struct(self, name, field):
         return self.variable(name, lambda v: v.GetChildMemberWithName(field).IsValid())
 
-    def texts(self, name, first):
-        texts = self.variable(name, lambda v: v.GetNumChildren() > 0 and
-                              self.text(v.GetChildAtIndex(0).GetValueAsUnsigned()) == first)
-        return [self.text(texts.GetChildAtIndex(i).GetValueAsUnsigned())
-                for i in range(texts.GetNumChildren())]
+    def texts(self, name, first, member=None):
+        """The strings of an array, or of this member of its structs."""
+        def text(array, i):
+            at = array.GetChildAtIndex(i)
+            at = at.GetChildMemberWithName(member) if member else at
+            return self.text(at.GetValueAsUnsigned())
+
+        texts = self.variable(name, lambda v: v.GetNumChildren() > 0 and text(v, 0) == first)
+        return [text(texts, i) for i in range(texts.GetNumChildren())]
 
     def read(self, at, size):
         error = lldb.SBError()
@@ -287,7 +291,7 @@ class World:
         names = gs.GetChildMemberWithName("names")
         self.names = names.GetValueAsUnsigned()
         self.statuses = self.memory.texts("states", "free")
-        self.reasons = self.memory.texts("reasons", "nothing")
+        self.reasons = self.memory.texts("wait_kinds", "nothing", "text")
         self.name_most = 64  # G_NAME_MAX
         self.layout = Layout(arena.GetType().GetPointeeType(), "ctx.sp", "stack", "status",
                              "reason", "named", "fn", "id")

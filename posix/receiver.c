@@ -114,6 +114,7 @@
 #include "base/os.h"
 #include "enter.h"
 #include "faultsig.h"
+#include "g.h"
 #include "m.h"
 #include "machine/frame.h"
 #include "park.h"
@@ -641,26 +642,13 @@ void receiver_settle(void)
 
 /* --- the signal thread --- */
 
-/* Waits that are no cancellation points, and that a handler ends.  All but those for a futex
- * continue after it. */
-static bool is_cut_by_handlers(const struct g *gp)
-{
-	switch (ld_rlx(&gp->reason)) {
-	case WAIT_PTHREAD_MUTEX:
-	case WAIT_PTHREAD_RWLOCK:
-	case WAIT_PTHREAD_BARRIER:
-	case WAIT_PTHREAD_ONCE:
-	case WAIT_FUTEX: return true;
-	default: return false;
-	}
-}
-
-/* Step 3: as cancel_wait of park.c. */
+/* Step 3: as cancel_wait of park.c.  All waits that are no cancellation points and that a handler
+ * cuts, except those for a futex, continue after it. */
 bool receiver_cut_wait(struct g *gp)
 {
 	if (waiter_hold(&gp->w) != WAITER_ARMED)
 		return false;
-	bool cut = !gp->uncancellable || is_cut_by_handlers(gp);
+	bool cut = !gp->uncancellable || g_wait_kind(gp)->cut_by_handlers;
 
 	st_rel(&gp->w.state, cut ? CLAIMED_WITH(-EINTR) : WAITER_ARMED); /* ORD(waiter.claim) */
 	return cut;

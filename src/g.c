@@ -11,6 +11,13 @@
 
 enum { G_BATCH = 32, ID_BATCH = 64 };
 
+const struct wait_kind wait_kinds[WAIT_REASONS] = {
+#define WAITREASON(name, text, key, end, handler)                                                  \
+	[name] = { text, WAITKEY_##key, WAITEND_##end, WAITHANDLER_##handler },
+#include "waitreason.def"
+#undef WAITREASON
+};
+
 static struct {
 	struct lock lock;
 	struct g *arena;    /* (c) */

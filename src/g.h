@@ -63,6 +63,12 @@ static inline void g_init(struct g *gp, gmp_fn fn, void *arg, uint64_t id, unsig
 	st_rlx(&gp->reason, (uint8_t)WAIT_NONE);
 }
 
+/* Return the columns of the reason for which gp waits, or has waited last. */
+static inline const struct wait_kind *g_wait_kind(const struct g *gp)
+{
+	return &wait_kinds[ld_rlx(&gp->reason)];
+}
+
 /* --- the compact form of Gs that have not run: G-3 --- */
 
 /* No pointer to gp exists, except that of the caller, which has taken it from a run queue.  A

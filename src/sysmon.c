@@ -433,14 +433,6 @@ static int64_t next_idle_check(void)
 
 /* --- memory --- */
 
-static bool waits_for_known_g(const struct g *gp)
-{
-	uint8_t why = ld_rlx(&gp->reason);
-
-	return why == WAIT_MUTEX || why == WAIT_RLOCK || why == WAIT_WLOCK || why == WAIT_ONCE ||
-	       why == WAIT_JOIN;
-}
-
 /* SYSMON-1.  Returns true if the G must be checked again in a later pass. */
 static bool trim_parked(struct g *gp, int64_t now)
 {
@@ -459,7 +451,7 @@ static bool trim_parked(struct g *gp, int64_t now)
 			emit(EVENT_TRIM, 0, gp->id, bytes, 0);
 	}
 	st_rlx(&gp->trimmed, true);
-	mon.long_waits |= waits_for_known_g(gp);
+	mon.long_waits |= (g_wait_kind(gp)->end & WAITEND_KNOWN) != 0;
 	waiter_release(&gp->w);
 	return false;
 }

@@ -85,29 +85,6 @@ static void print_cycle(const struct g *start)
 	line_write_sig(&l, STDERR_FILENO);
 }
 
-/* Return whether a wait with this reason is open. */
-static bool any_may_end(unsigned reason)
-{
-	switch (reason) {
-	case WAIT_RLOCK:
-	case WAIT_WLOCK:
-	case WAIT_WG:
-	case WAIT_COND:
-	case WAIT_SEM:
-	case WAIT_BARRIER:
-	case WAIT_SEND:
-	case WAIT_RECV:
-	case WAIT_SELECT:
-	case WAIT_PTHREAD_MUTEX:
-	case WAIT_PTHREAD_COND:
-	case WAIT_PTHREAD_RWLOCK:
-	case WAIT_PTHREAD_BARRIER:
-	case WAIT_PTHREAD_SEM:
-	case WAIT_FUTEX: return true;
-	default: return false;
-	}
-}
-
 static bool is_waiting(const struct g *gp)
 {
 	return ld_rlx(&gp->status) == G_WAITING;
@@ -172,7 +149,7 @@ static struct g *only_open_end(uint32_t made, uint32_t *waiting)
 		if (!to)
 			open = gp;
 	}
-	return open && any_may_end(ld_rlx(&open->reason)) ? open : NULL;
+	return open && g_wait_kind(open)->end & WAITEND_ANY ? open : NULL;
 }
 
 /* Follow the edges from G number i, at most one per G, and mark each G with the number of the walk
@@ -222,14 +199,7 @@ static struct g *noted(const struct g *gp)
 
 static bool names_one(const struct g *gp)
 {
-	switch (ld_rlx(&gp->reason)) {
-	case WAIT_MUTEX:
-	case WAIT_RLOCK:
-	case WAIT_WLOCK:
-	case WAIT_ONCE:
-	case WAIT_JOIN: return is_waiting(gp);
-	default: return false;
-	}
+	return g_wait_kind(gp)->end & WAITEND_KNOWN && is_waiting(gp);
 }
 
 /* Return the G that gp, which is held, waits for without a deadline, or NULL. */

@@ -21,7 +21,13 @@
 
 enum { MOMENT_NS = 10000000, DUTY = 10 };
 
-static const uint32_t locks = 1u << WAIT_MUTEX | 1u << WAIT_RLOCK | 1u << WAIT_WLOCK;
+/* The reasons that are waits for a lock, as bits (view_parked). */
+static const uint32_t locks = 0
+#define WAITREASON(name, text, key, end, handler)                                                  \
+	| (uint32_t)(WAITKEY_##key == WAITKEY_LOCK) << name
+#include "waitreason.def"
+#undef WAITREASON
+	;
 
 /* What the last moment has seen of a G. */
 struct wait_memo {

@@ -32,11 +32,7 @@ enum {
 	TEXT_BYTES = EVENT_TEXT_MOST + 16,
 	SYMBOLS = 4096, /* entry functions that are named: a hash table of addresses */
 	VERSION = 1,
-	HEADER_BYTES = 48,
-	WAIT_REASONS = 0
-#define WAITREASON(name, text) +1
-#include "waitreason.def"
-#undef WAITREASON
+	HEADER_BYTES = 48
 };
 
 /* Which arguments each event has. */

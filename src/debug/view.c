@@ -15,12 +15,6 @@
 
 enum { CASES_MOST = 6 }; /* of a select that are shown */
 
-static const char *const reasons[] = {
-#define WAITREASON(name, text) [name] = text,
-#include "waitreason.def"
-#undef WAITREASON
-};
-
 static const char *const states[] = {
 #define GSTATUS(name, text, edges) [name] = text,
 #include "gstatus.def"
@@ -29,7 +23,7 @@ static const char *const states[] = {
 
 const char *view_reason(unsigned reason)
 {
-	return reasons[reason];
+	return wait_kinds[reason].text;
 }
 
 const char *view_state(unsigned status)
@@ -37,28 +31,22 @@ const char *view_state(unsigned status)
 	return states[status];
 }
 
-static bool is_lock(enum waitreason why)
+/* Return the object of a wait: the number of an fd, or an address. */
+static uintptr_t object_of(enum waitkey kind, const void *key)
 {
-	return why == WAIT_MUTEX || why == WAIT_RLOCK || why == WAIT_WLOCK;
-}
-
-/* Return the object of a wait.  libgmprt_posix adds up to 7 to an address (posix/parked.h), except
- * of a pthread_once_t; the key of a futex is the complement of its address. */
-static uintptr_t object_of(enum waitreason why, const void *key)
-{
-	if (is_lock(why))
-		return (uintptr_t)wait_key_mutex(key);
-	if (why == WAIT_FUTEX)
-		return ~(uintptr_t)key;
-	if (why >= WAIT_PTHREAD_MUTEX && why != WAIT_PTHREAD_ONCE)
-		return (uintptr_t)key & ~(uintptr_t)7;
-	return (uintptr_t)key;
+	switch (kind) {
+	case WAITKEY_LOCK: return (uintptr_t)wait_key_mutex(key);
+	case WAITKEY_FD: return (uintptr_t)((const struct polldesc *)key)->fd;
+	case WAITKEY_OFFSET: return (uintptr_t)key & ~(uintptr_t)7;
+	case WAITKEY_COMPLEMENT: return ~(uintptr_t)key;
+	default: return (uintptr_t)key;
+	}
 }
 
 /* Return whether gp waits for a writer that has claimed the lock and still waits for readers. */
 static bool awaits_claimer(const struct g *gp)
 {
-	return is_lock(ld_rlx(&gp->reason)) &&
+	return g_wait_kind(gp)->key == WAITKEY_LOCK &&
 	       ld_rlx(&wait_key_mutex(gp->sudog.key)->state) & RW_DRAIN;
 }
 
@@ -68,15 +56,13 @@ struct g *view_awaited(const struct g *gp)
 
 	if (!ld_rlx(&gp->sudog.queued))
 		return NULL;
-	switch (ld_rlx(&gp->reason)) {
-	case WAIT_MUTEX:
-	case WAIT_RLOCK:
-	case WAIT_WLOCK:
+	switch (g_wait_kind(gp)->key) {
+	case WAITKEY_LOCK:
 		if (key == rw_drain(wait_key_mutex(key)))
 			return NULL; /* gp is the owner, and waits for readers */
 		return gmp__token_g(ld_rlx(&wait_key_mutex(key)->owner));
-	case WAIT_ONCE: return gmp__token_g(ld_rlx(&((const gmp_once *)key)->owner));
-	case WAIT_JOIN: return container_of((uintptr_t)key, struct g, join);
+	case WAITKEY_ONCE: return gmp__token_g(ld_rlx(&((const gmp_once *)key)->owner));
+	case WAITKEY_JOIN: return container_of((uintptr_t)key, struct g, join);
 	default: return NULL;
 	}
 }
@@ -106,49 +92,39 @@ static void add_cases(const struct g *gp, struct line *l)
 	}
 }
 
-/* Return whether the key of the wait is a struct polldesc. */
-static bool is_fd_wait(enum waitreason why)
-{
-	return why == WAIT_READ || why == WAIT_WRITE || why == WAIT_READ_WRITE || why == WAIT_FILE;
-}
-
 uintptr_t view_object(const struct g *gp)
 {
-	enum waitreason why = (enum waitreason)ld_rlx(&gp->reason);
 	const void *key = gp->sudog.key;
 
 	if (!ld_rlx(&gp->sudog.queued) || !key)
 		return 0;
-	if (is_fd_wait(why))
-		return (uintptr_t)((const struct polldesc *)key)->fd;
-	return object_of(why, key);
+	return object_of(g_wait_kind(gp)->key, key);
 }
 
 /* "channel receive 0x55d2", "mutex lock 0x55d8, held by green thread 4". gp is held (VIEW-1). */
 static void add_wait(struct view *v, const struct g *gp)
 {
-	enum waitreason why = (enum waitreason)ld_rlx(&gp->reason);
+	const struct wait_kind *kind = g_wait_kind(gp);
 	const struct g *awaited = view_awaited(gp);
-	uintptr_t key = (uintptr_t)gp->sudog.key;
 	struct line *l = &v->what;
 
-	v->reason = (uint8_t)why;
+	v->reason = ld_rlx(&gp->reason);
 	v->awaits = awaited;
-	line_str_sig(l, reasons[why]);
-	if (why == WAIT_SELECT)
+	line_str_sig(l, kind->text);
+	if (kind->key == WAITKEY_CASES)
 		add_cases(gp, l);
 	if (!ld_rlx(&gp->sudog.queued))
 		return;
-	if (why == WAIT_JOIN) {
+	if (kind->key == WAITKEY_JOIN) {
 		line_str_sig(l, " of green thread ");
 		line_dec_sig(l, ld_rlx(&awaited->id));
 		return;
 	}
 	line_str_sig(l, " ");
-	if (is_fd_wait(why))
-		line_dec_sig(l, (uint64_t)((const struct polldesc *)key)->fd);
+	if (kind->key == WAITKEY_FD)
+		line_dec_sig(l, object_of(kind->key, gp->sudog.key));
 	else
-		line_hex_sig(l, object_of(why, gp->sudog.key));
+		line_hex_sig(l, object_of(kind->key, gp->sudog.key));
 	if (!awaited)
 		return;
 	line_str_sig(l,

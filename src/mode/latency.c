@@ -3,6 +3,7 @@
 #include "mode/latency.h"
 
 #include "base/os.h"
+#include "g.h"
 #include "timerheap.h"
 
 /* --- one G --- */
@@ -48,14 +49,7 @@ gmp_latency_cause latency_cause_of(const struct g *gp)
 {
 	if (!ld_rlx(&gp->stack))
 		return GMP_LATENCY_SPAWN;
-	switch (ld_rlx(&gp->reason)) {
-	case WAIT_READ:
-	case WAIT_WRITE:
-	case WAIT_READ_WRITE:
-	case WAIT_POLL:
-	case WAIT_FILE: return GMP_LATENCY_DESCRIPTOR;
-	default: return GMP_LATENCY_WAKE;
-	}
+	return g_wait_kind(gp)->end == WAITEND_IO ? GMP_LATENCY_DESCRIPTOR : GMP_LATENCY_WAKE;
 }
 
 noinline void latency_record(struct p *pp, struct g *gp)
