@@ -38,17 +38,17 @@
 #include "enter.h"
 #include "posix/hook.h"
 
-/* NO_THREAD: the tid of no thread (CPUTIME-3). */
-enum { NS_PER_S = 1000000000, NS_PER_US = 1000, NO_THREAD = -1 };
+/* The tid of no thread: CPUTIME-3. */
+enum { NO_THREAD = -1 };
 
 static int64_t ns_of(const struct timeval *t)
 {
-	return (int64_t)t->tv_sec * NS_PER_S + (int64_t)t->tv_usec * NS_PER_US;
+	return (int64_t)t->tv_sec * S + (int64_t)t->tv_usec * US;
 }
 
 static struct timeval timeval_of(int64_t ns)
 {
-	return (struct timeval){ ns / NS_PER_S, ns % NS_PER_S / NS_PER_US };
+	return (struct timeval){ ns / S, ns % S / US };
 }
 
 /* The times of the OS thread.  Returns 0 or a negative errno value; leaves errno. */
@@ -61,7 +61,7 @@ static int read_times(enum cpu_clock_kind kind, struct cpu_times *now)
 	if (kind == CPU_CLOCK ? LIBC(clock_gettime)(CLOCK_THREAD_CPUTIME_ID, &t)
 			      : LIBC(getrusage)(RUSAGE_THREAD, &r))
 		err = -errno;
-	*now = (struct cpu_times){ (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec, ns_of(&r.ru_utime),
+	*now = (struct cpu_times){ (int64_t)t.tv_sec * S + t.tv_nsec, ns_of(&r.ru_utime),
 				   ns_of(&r.ru_stime) };
 	errno = saved;
 	return err;
@@ -147,7 +147,7 @@ HOOK int clock_gettime(clockid_t clock, struct timespec *t)
 	int err = own_times(CPU_CLOCK, &own);
 
 	if (!err)
-		*t = (struct timespec){ own.all / NS_PER_S, own.all % NS_PER_S };
+		*t = (struct timespec){ own.all / S, own.all % S };
 	return (int)hook_return(err);
 }
 

@@ -119,7 +119,7 @@ static int64_t deadline_after(const struct timespec *t)
 {
 	int64_t ns;
 
-	if (__builtin_mul_overflow((int64_t)t->tv_sec, INT64_C(1000000000), &ns) ||
+	if (__builtin_mul_overflow((int64_t)t->tv_sec, S, &ns) ||
 	    __builtin_add_overflow(ns, t->tv_nsec, &ns))
 		return NEVER;
 	return gmp_deadline(ns);

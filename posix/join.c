@@ -82,7 +82,7 @@ static int64_t to_ns(const struct timespec *t)
 {
 	int64_t ns;
 
-	if (__builtin_mul_overflow(t->tv_sec, INT64_C(1000000000), &ns) ||
+	if (__builtin_mul_overflow(t->tv_sec, S, &ns) ||
 	    __builtin_add_overflow(ns, t->tv_nsec, &ns))
 		return t->tv_sec < 0 ? 0 : INT64_MAX;
 	return ns;
@@ -103,7 +103,7 @@ static int64_t deadline_of(clockid_t clock, const struct timespec *until)
 
 static bool is_valid(const struct timespec *t)
 {
-	return t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
+	return t->tv_nsec >= 0 && t->tv_nsec < S;
 }
 
 /* With a place as joiner: waits for t. */

@@ -90,7 +90,7 @@
  * or runs a long handler, costs little.  BLOCKED_TRIES: some 300 ms, so that a thread is not given
  * up that loses its CPU where libc blocks signals (pthread_create).  Not measured.
  */
-enum { TRY_NS = 100000, TRIES = 50, BLOCKED_TRIES = 300, SLOW_AFTER = 50, SLOWEST = 6 };
+enum { TRY_NS = 100 * US, TRIES = 50, BLOCKED_TRIES = 300, SLOW_AFTER = 50, SLOWEST = 6 };
 
 enum kill_stage { STAGE_NONE, STAGE_WAITS, STAGE_ENDS };
 

@@ -7,7 +7,7 @@
 #include "waiter.h"
 
 /* PARKED-5.  As STARVING_NS and PACE_GREEN_NS of sync/mutex.c, not measured here. */
-enum { STARVING_NS = 1000000, PACE_NS = 20000 };
+enum { STARVING_NS = MS, PACE_NS = 20 * US };
 
 uint32_t gmp__parked[LOT_BUCKETS];
 
@@ -172,7 +172,7 @@ int parked_deadline(clockid_t clock, const struct timespec *abs, int64_t *deadli
 		return 0;
 	}
 	if (!__builtin_sub_overflow(abs->tv_sec, now.tv_sec, &seconds) &&
-	    !__builtin_mul_overflow(seconds, INT64_C(1000000000), &ns) &&
+	    !__builtin_mul_overflow(seconds, S, &ns) &&
 	    !__builtin_add_overflow(ns, abs->tv_nsec - now.tv_nsec, &ns))
 		*deadline = gmp_deadline(ns);
 	return 0;

@@ -182,7 +182,7 @@ static inline bool is_wait_clock(clockid_t clock)
 
 static inline bool has_valid_ns(const struct timespec *t)
 {
-	return t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
+	return t->tv_nsec >= 0 && t->tv_nsec < S;
 }
 
 #endif

@@ -129,13 +129,13 @@ enum { SIG_FORWARD = 32, FIRST_QUEUED = 32, SIGSET_BYTES = 8 }; /* lower: pendin
 
 /* THREAD_STACK: handlers may run there.  TRY_NS, TRIES: 5 ms until a signal is handled by the
  * signal thread, since its receiver is in a wait that no handler ends; not measured. */
-enum { THREAD_STACK = 512 * 1024, TRY_NS = 100000, TRIES = 50 };
+enum { THREAD_STACK = 512 * 1024, TRY_NS = 100 * US, TRIES = 50 };
 
 /* RECEIVER-11.  SETTLE_NS: at a load of 20 on two CPUs the first OS thread did not run for 200 ms.
  * NAP_NS: a part of the time that a signal needs through the signal thread, some 50 us.  NAPS_NS:
  * after so long the receiver releases its P, and tries again each TRY_NS.  The last two were not
  * measured. */
-enum { SETTLE_NS = 1000000000, NAP_NS = 20000, NAPS_NS = 200000, MUTE = 2 };
+enum { SETTLE_NS = S, NAP_NS = 20 * US, NAPS_NS = 200 * US, MUTE = 2 };
 
 static struct {
 	struct lock lock;

@@ -66,7 +66,7 @@
 #endif
 
 /* ANSWER_NS: how often the caller checks whether T is gone; not measured. */
-enum { SIG_SETXID = 33, ANSWER_NS = 1000000, LISTING = 32 * 1024, QUIET_PASSES = 2 };
+enum { SIG_SETXID = 33, ANSWER_NS = MS, LISTING = 32 * 1024, QUIET_PASSES = 2 };
 
 static struct {
 	pthread_spinlock_t spin;

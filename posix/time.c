@@ -15,18 +15,18 @@
 #include "posix/user.h"
 
 /* A step of the clock delays the end of an absolute sleep by up to that; each poll is a wakeup. */
-enum { STEP_NS = 1000000000, NS_PER_S = 1000000000 };
+enum { STEP_NS = S };
 
 static bool is_valid(const struct timespec *t)
 {
-	return t->tv_sec >= 0 && t->tv_nsec >= 0 && t->tv_nsec < NS_PER_S;
+	return t->tv_sec >= 0 && t->tv_nsec >= 0 && t->tv_nsec < S;
 }
 
 static int64_t to_ns(const struct timespec *t)
 {
 	int64_t ns;
 
-	if (__builtin_mul_overflow(t->tv_sec, (int64_t)NS_PER_S, &ns) ||
+	if (__builtin_mul_overflow(t->tv_sec, S, &ns) ||
 	    __builtin_add_overflow(ns, t->tv_nsec, &ns))
 		return INT64_MAX;
 	return ns;
@@ -35,7 +35,7 @@ static int64_t to_ns(const struct timespec *t)
 static struct timespec to_timespec(int64_t ns)
 {
 	ns = ns > 0 ? ns : 0;
-	return (struct timespec){ ns / NS_PER_S, ns % NS_PER_S };
+	return (struct timespec){ ns / S, ns % S };
 }
 
 static int64_t clock_now(clockid_t clock)

@@ -83,7 +83,7 @@
 /* WAITS_UNASKED: waits before IOWAIT-4 asks poll(2).  UNCHECKED_NS: IOWAIT-5; a shorter time costs
  * waits that last a check more often, a longer one delays the EAGAIN of a stale hint.  Not
  * measured. */
-enum { WAITS_UNASKED = 2, UNCHECKED_NS = 1000000 };
+enum { WAITS_UNASKED = 2, UNCHECKED_NS = MS };
 
 struct one {
 	struct multi multi;

@@ -309,7 +309,7 @@ static void on_chaos(int signo)
 	int saved = errno;
 
 	(void)signo;
-	os_nap((int64_t)(cpu_ticks() >> 4) % 50000);
+	os_nap((int64_t)(cpu_ticks() >> 4) % (50 * US));
 	errno = saved;
 }
 

@@ -197,7 +197,7 @@ int netpoll_watch(int fd, void (*fn)(struct glist *out));
  * Waiters whose wait has ended are appended to out.  Returns the number to begin the next call
  * with; 0: all records have been checked.
  */
-enum { CHECK_YOUNG_NS = 100000000 };
+enum { CHECK_YOUNG_NS = 100 * MS };
 uint32_t netpoll_check(uint32_t from, unsigned most, int64_t now, struct glist *out);
 
 #endif

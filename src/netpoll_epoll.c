@@ -204,7 +204,7 @@ static int wait_ms(struct epoll_event *e, int max, int ms)
 static int wait_ns(struct epoll_event *e, int max, int64_t ns)
 {
 	if (ns != 0 && ns != NEVER && !ld_rlx(&ep.no_pwait2)) {
-		struct timespec ts = { .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
+		struct timespec ts = { .tv_sec = ns / S, .tv_nsec = ns % S };
 		long n = syscall(SYS_epoll_pwait2, ep.epfd, e, max, &ts, NULL, 0);
 
 		if (n >= 0 || errno == EINTR)
@@ -212,7 +212,7 @@ static int wait_ns(struct epoll_event *e, int max, int64_t ns)
 		if (errno == ENOSYS || errno == EPERM)
 			st_rlx(&ep.no_pwait2, true);
 	}
-	int64_t ms = ns == NEVER ? -1 : ns / 1000000 + (ns % 1000000 != 0);
+	int64_t ms = ns == NEVER ? -1 : ns / MS + (ns % MS != 0);
 	int n = wait_ms(e, max, (int)min_of(ms, (int64_t)INT32_MAX));
 
 	if (unlikely(n < 0) && (errno == EBADF || errno == EINVAL))

@@ -415,8 +415,7 @@ static int kq_lasting(int fd, uint64_t key, bool add)
 
 static int kq_events(struct kevent *e, int max, int64_t ns)
 {
-	struct timespec t = { .tv_sec = min_of(ns / 1000000000, (int64_t)LONGEST),
-			      .tv_nsec = ns % 1000000000 };
+	struct timespec t = { .tv_sec = min_of(ns / S, (int64_t)LONGEST), .tv_nsec = ns % S };
 	int n = kevent(kq.fd, NULL, 0, e, max, ns == NEVER ? NULL : &t);
 
 	if (unlikely(n < 0) && errno != EINTR)

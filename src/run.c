@@ -301,7 +301,7 @@ static struct m *first_m_new(void)
  * second.  ASK_NS: until the Ms that are left are asked again; a G that calls gmp in a loop is
  * seldom seen outside of it.  ASK_DUTY: the questions take at most that part of the time; for each
  * M they read two or three files of /proc. */
-enum { GRACE_NS = 1000000000, ASK_NS = 100000, ASK_DUTY = 4 };
+enum { GRACE_NS = S, ASK_NS = 100 * US, ASK_DUTY = 4 };
 
 /* Steps 1 to 4 of mode/abandon.h.  The Ms that are left in sched.allm have ended, or are in code
  * that cannot be abandoned. */

@@ -99,7 +99,7 @@ leaves_by_jump static noinline int begin_elsewhere_g0(struct m *m, struct g *gp)
 		lock(&sched.lock, LR_SCHED);
 		gq_put(gp);
 		unlock(&sched.lock, LR_SCHED);
-		os_nap(100000);
+		os_nap(100 * US);
 	}
 	return schedule_restart_g0(m);
 }

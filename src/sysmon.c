@@ -78,16 +78,15 @@
 #include "waiter.h"
 
 enum {
-	MS = 1000000,
-	MIXED_NS = 1 * MS,          /* between two polls: some Ps busy, some idle */
-	BUSY_NS = 10 * MS,          /* all Ps busy, or all idle */
-	SLEEP_AFTER_NS = 1000 * MS, /* without a switch, until sysmon may sleep */
-	PARKED_NS = 1000 * MS,      /* a G is trimmed after so long a wait */
-	PASS_NS = 1000 * MS,        /* between two passes over all Gs */
+	MIXED_NS = 1 * MS,   /* between two polls: some Ps busy, some idle */
+	BUSY_NS = 10 * MS,   /* all Ps busy, or all idle */
+	SLEEP_AFTER_NS = S,  /* without a switch, until sysmon may sleep */
+	PARKED_NS = S,       /* a G is trimmed after so long a wait */
+	PASS_NS = S,         /* between two passes over all Gs */
 	KEPT_NS = 20 * MS,   /* polls come every MIXED_NS, after others have waited for a P */
-	SHORT_NS = 20000,    /* between two polls while sections of blocking code keep Ps */
+	SHORT_NS = 20 * US,  /* between two polls while sections of blocking code keep Ps */
 	SHORT_POLLS = 50,    /* polls that take no P until the interval grows */
-	CHAOS_NS = 200000,   /* between two signals of GMP_DEBUG=chaos */
+	CHAOS_NS = 200 * US, /* between two signals of GMP_DEBUG=chaos */
 	SCAN_CHUNK = 2048,   /* Gs a poll */
 	TRIM_CHUNK = 256,    /* stacks a poll */
 	CHECK_NS = 700 * MS, /* between two passes over waits; with CHECK_YOUNG_NS below 1 s */

@@ -353,7 +353,7 @@ bool timer_enter_to_free(uint32_t run)
 
 		if (state != RUN_STOPPING && (state != RUN_ON || run != sched.run))
 			return false;
-		os_nap(100000);
+		os_nap(100 * US);
 	}
 	return true;
 }

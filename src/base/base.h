@@ -48,6 +48,11 @@
 
 enum { CACHE_LINE = 64, PAGE = 4096 };
 
+/* Durations in ns, of type int64_t. */
+#define US INT64_C(1000)
+#define MS INT64_C(1000000)
+#define S INT64_C(1000000000)
+
 /* No deadline; the public GMP_FOREVER. */
 #define NEVER INT64_MAX
 

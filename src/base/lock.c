@@ -11,7 +11,7 @@
  * microseconds) the waiter yields its CPU YIELD_ROUNDS times, then sleeps for NAP_NS at a time.
  * The values are not measured.
  */
-enum { PAUSES = 8, PAUSES_IN_ALL = 400, YIELD_ROUNDS = 20, NAP_NS = 20000 };
+enum { PAUSES = 8, PAUSES_IN_ALL = 400, YIELD_ROUNDS = 20, NAP_NS = 20 * US };
 
 noinline void gmp__lock_slow(struct lock *l, unsigned most_pauses, uint32_t was)
 {

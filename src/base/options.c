@@ -101,9 +101,9 @@ static bool parse_sched(const char *s, uint64_t *out)
 /* *out: v times the unit s, in ns. */
 static bool parse_unit(const char *s, uint64_t v, uint64_t *out)
 {
-	uint64_t unit = strcmp(s, "us") == 0   ? 1000
-			: strcmp(s, "ms") == 0 ? 1000000
-			: strcmp(s, "s") == 0  ? 1000000000
+	uint64_t unit = strcmp(s, "us") == 0   ? US
+			: strcmp(s, "ms") == 0 ? MS
+			: strcmp(s, "s") == 0  ? S
 					       : 0;
 
 	return unit != 0 && !__builtin_mul_overflow(v, unit, out);

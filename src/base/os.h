@@ -223,7 +223,7 @@ int64_t os_thread_delay(int tid);
  * to 100 ms; 0: the kernel's default.  A short slice begins sooner after a wakeup.  No effect
  * before Linux 6.12, without permission, and on threads of a real-time policy.  Keeps errno. */
 void os_thread_slice(int tid, int64_t ns);
-enum { OS_SLICE_SHORT = 100000 };
+enum { OS_SLICE_SHORT = 100 * US };
 /* Return how often a thread of this process got a CPU; 0 if not known. */
 uint64_t os_thread_slices(int tid);
 /* Return how often a thread of this process went to sleep; 0 if not known. */

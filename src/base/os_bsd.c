@@ -34,7 +34,7 @@ static int64_t clock_ns(clockid_t clock)
 	struct timespec t;
 
 	clock_gettime(clock, &t);
-	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+	return t.tv_sec * S + t.tv_nsec;
 }
 
 int64_t os_now(void)
@@ -316,8 +316,8 @@ int os_futex_wait(uint32_t *addr, uint32_t val, int64_t deadline)
 	if (deadline < 0)
 		return -ETIMEDOUT; /* the kernel would fail with EINVAL */
 	if (deadline != NEVER) {
-		t._timeout.tv_sec = deadline / 1000000000;
-		t._timeout.tv_nsec = deadline % 1000000000;
+		t._timeout.tv_sec = deadline / S;
+		t._timeout.tv_nsec = deadline % S;
 		size = (void *)(uintptr_t)sizeof(t);
 		until = &t;
 	}

@@ -135,7 +135,7 @@ static int64_t clock_ns(clockid_t clock)
 	if (unlikely(!fn))
 		fn = find_clock_once();
 	fn(clock, &t);
-	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+	return t.tv_sec * S + t.tv_nsec;
 }
 
 int64_t os_now(void)

@@ -50,7 +50,7 @@
 
 static struct timespec to_timespec(int64_t ns)
 {
-	return (struct timespec){ .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
+	return (struct timespec){ .tv_sec = ns / S, .tv_nsec = ns % S };
 }
 
 /* --- time and CPU --- */
@@ -526,8 +526,8 @@ int os_cpu_timer_begin(int tid, int signo, int64_t first, int64_t ns)
 {
 	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = signo };
 	struct itimerspec spec = {
-		.it_value = { .tv_sec = first / 1000000000, .tv_nsec = first % 1000000000 },
-		.it_interval = { .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 },
+		.it_value = { .tv_sec = first / S, .tv_nsec = first % S },
+		.it_interval = { .tv_sec = ns / S, .tv_nsec = ns % S },
 	};
 	int timer;
 
@@ -588,7 +588,7 @@ int os_futex_wait(uint32_t *addr, uint32_t val, int64_t deadline)
 #ifdef SAN_THREAD
 	/* ThreadSanitizer runs the program's signal handlers in libc calls that it intercepts. This
 	 * system call is not one, so wait for 20 ms at a time, and call libc in between. */
-	int64_t soon = os_now() + 20000000;
+	int64_t soon = os_now() + 20 * MS;
 
 	if (soon < deadline) {
 		t = to_timespec(soon);

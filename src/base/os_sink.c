@@ -103,7 +103,7 @@ int os_sink_write(struct os_sink *s, const void *buf, size_t n)
 bool os_sink_ready(const struct os_sink *s, int64_t ns)
 {
 	struct pollfd p = { .fd = s->fd, .events = POLLOUT };
-	struct timespec t = { ns / 1000000000, ns % 1000000000 };
+	struct timespec t = { ns / S, ns % S };
 
 	int n = ppoll(&p, 1, &t, NULL);
 

@@ -108,7 +108,7 @@ int64_t os_thread_cpu_time(int tid)
 
 	if (clock_getcpuclockid2(tid, CPUCLOCK_WHICH_TID, &id) != 0 || clock_gettime(id, &t) != 0)
 		return 0;
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+	return (int64_t)t.tv_sec * S + t.tv_nsec;
 }
 
 void os_thread_slice(int tid, int64_t ns)

@@ -27,7 +27,7 @@ enum { OF_SANITIZER = 1 };
 enum { OF_SANITIZER = 0 };
 #endif
 
-enum { RECOUNT_FIRST = 1000000, RECOUNT_LAST = 1000000000 }; /* ns */
+enum { RECOUNT_FIRST = MS, RECOUNT_LAST = S };
 
 /* The low half is the number of threads; the high half counts the changes. */
 static uint64_t counted; /* (a) */

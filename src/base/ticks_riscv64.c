@@ -12,7 +12,7 @@
 
 /* MEASURE_NS: 50 steps of a time CSR with 1 MHz, the slowest; the error is 2 %.  CLOSE_NS: if two
  * reads of the clock are farther apart, the thread was preempted between them. */
-enum { MEASURE_NS = 50000, CLOSE_NS = 5000, TRIES = 20 };
+enum { MEASURE_NS = 50 * US, CLOSE_NS = 5 * US, TRIES = 20 };
 static const uint64_t TICKS_HZ = UINT64_C(25000) * 100000; /* TICKS_10US */
 
 unsigned char gmp__ticks_shift;
@@ -45,7 +45,7 @@ __attribute__((constructor)) static void ticks_measure(void)
 	do {
 		end = point_now();
 	} while (end.ns - begin.ns < MEASURE_NS);
-	uint64_t hz = (end.steps - begin.steps) * 1000000000 / (uint64_t)(end.ns - begin.ns);
+	uint64_t hz = (end.steps - begin.steps) * S / (uint64_t)(end.ns - begin.ns);
 
 	for (; hz && hz + hz / 2 < TICKS_HZ; hz *= 2)
 		gmp__ticks_shift++;

@@ -30,8 +30,6 @@
 #include "proc.h"
 
 enum {
-	MS = 1000000,
-	SECOND = 1000 * MS,
 	SAME_MOST = 100, /* times that a backtrace is written out */
 	SAMES = 1024,    /* different backtraces that are recognized */
 	PROBES = 16,
@@ -82,7 +80,7 @@ static int await_room(struct dump *d)
 	int err = 0;
 
 	if (d->impatient)
-		return os_sink_ready(&d->to, SECOND) ? 0 : -EAGAIN;
+		return os_sink_ready(&d->to, S) ? 0 : -EAGAIN;
 	while (!err && !os_sink_ready(&d->to, getm() ? 0 : 50 * MS))
 		err = wait_a_moment();
 	return err;
@@ -210,8 +208,8 @@ static void add_hundredths(struct line *l, uint64_t hundredths)
 /* "1.20 s", "1.20 to 3.50 s" */
 static void add_durations(struct line *l, int64_t least, int64_t most)
 {
-	uint64_t a = (uint64_t)max_of(least, 0) / (SECOND / 100);
-	uint64_t b = (uint64_t)max_of(most, 0) / (SECOND / 100);
+	uint64_t a = (uint64_t)max_of(least, 0) / (S / 100);
+	uint64_t b = (uint64_t)max_of(most, 0) / (S / 100);
 
 	add_hundredths(l, a);
 	if (a != b) {

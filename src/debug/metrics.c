@@ -16,7 +16,6 @@
 #include "timerheap.h"
 
 enum kind { NONE, GAUGE, TOTAL, GAUGE_S, TOTAL_S };
-enum { SECOND = 1000000000 };
 
 struct metric {
 	enum kind kind;
@@ -42,8 +41,7 @@ static void put_head(struct debug_request *r, const char *name, const char *suff
 
 static void put_seconds(struct debug_request *r, uint64_t ns)
 {
-	debug_print(r, "%llu.%09llu\n", (unsigned long long)(ns / SECOND),
-		    (unsigned long long)(ns % SECOND));
+	debug_print(r, "%llu.%09llu\n", (unsigned long long)(ns / S), (unsigned long long)(ns % S));
 }
 
 static void put_metric(struct debug_request *r, const struct metric *m, const gmp_stats *s)

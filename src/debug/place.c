@@ -14,7 +14,7 @@
  * waits for a CPU answers when it gets one: with k computing threads a CPU, after k time slices.
  * POLL_NS: between two polls for answers.
  */
-enum { ANSWER_NS = 20000000, ANSWER_MOST_NS = 1000000000, POLL_NS = 100000 };
+enum { ANSWER_NS = 20 * MS, ANSWER_MOST_NS = S, POLL_NS = 100 * US };
 
 static void collect(struct places *p, const struct g *self)
 {

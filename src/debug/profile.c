@@ -15,8 +15,6 @@
 #include "mode/cpusample.h"
 
 enum {
-	MS = 1000000,
-	SECOND = 1000 * MS,
 	HZ_MOST = 1000, /* a thread's CPU time is checked once a tick of the kernel: 1 to 10 ms */
 	SECONDS_MOST = 3600,
 	DRAIN_NS = 50 * MS, /* SLOTS of cpusample.c has the reason */
@@ -47,7 +45,7 @@ static int64_t wall_clock(void)
 	struct timespec t;
 
 	clock_gettime(CLOCK_REALTIME, &t);
-	return (int64_t)t.tv_sec * SECOND + t.tv_nsec;
+	return (int64_t)t.tv_sec * S + t.tv_nsec;
 }
 
 /* After a write that returned n <= 0. Returns 0 to try again, or the error. */
@@ -175,7 +173,7 @@ static int collect_cpu(struct profile_job *job)
 	uint64_t lost;
 
 	job->p.kind = &cpu_kind;
-	job->p.period = SECOND / job->hz;
+	job->p.period = S / job->hz;
 	int err = ms_block_sigprof() ? -EBUSY : cpusample_begin(job->hz);
 
 	if (err)
@@ -244,7 +242,7 @@ static const struct {
 int gmp_profile_write(const char *kind, int seconds, int fd)
 {
 	struct pprof_out out = { 0 };
-	struct profile_job job = { .hz = 100, .ns = (int64_t)seconds * SECOND, .out = &out };
+	struct profile_job job = { .hz = 100, .ns = (int64_t)seconds * S, .out = &out };
 	struct os_sink to;
 	int err;
 

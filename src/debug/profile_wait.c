@@ -19,7 +19,7 @@
 #include "debug/view.h"
 #include "g.h"
 
-enum { MOMENT_NS = 10000000, DUTY = 10 };
+enum { MOMENT_NS = 10 * MS, DUTY = 10 };
 
 /* The reasons that are waits for a lock, as bits (view_parked). */
 static const uint32_t locks = 0

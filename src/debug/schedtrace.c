@@ -28,7 +28,6 @@
 #include "runq.h"
 
 enum {
-	MS = 1000000,
 	GS_MOST = 1000,    /* lines for Gs */
 	MS_MOST = 1000,    /* lines for Ms; a copy of one takes about 0.1 us under sched.lock */
 	SCAN_MOST = 65536, /* g structs: a few ms */

@@ -17,13 +17,12 @@
 #include "sysmon.h"
 
 enum {
-	MS = 1000000,
 	FULL_NS = 1 * MS, /* until the next pass, if a ring was a quarter full */
 	IDLE_NS = 5 * MS, /* otherwise: a ring of 65,536 records then holds 13 million events/s */
 	SNAPSHOT_NS = 10 * MS,  /* between two snapshots of the run queues */
 	ROOM_NS = 1 * MS,       /* between two writes to a pipe without room */
 	PATIENCE_NS = 100 * MS, /* TRACEFILE-4; not measured */
-	ENDED_NS = 1000 * MS,   /* between two searches for rings of threads that have ended */
+	ENDED_NS = S,           /* between two searches for rings of threads that have ended */
 	COLLECTOR_STACK = 128 * 1024,
 	BATCH = 512,            /* records that are copied from a ring at a time */
 	OUT_BYTES = 256 * 1024, /* of the output buffer */
@@ -429,7 +428,7 @@ static int64_t real_now(void)
 	struct timespec ts;
 
 	clock_gettime(CLOCK_REALTIME, &ts);
-	return (int64_t)ts.tv_sec * 1000 * MS + ts.tv_nsec;
+	return ts.tv_sec * S + ts.tv_nsec;
 }
 
 static void put_header(void)

@@ -53,10 +53,10 @@
 #include "park.h"
 
 /* Backoff of fd_backoff: a change without an event is noticed this late at most.  Not measured. */
-enum { BACKOFF_MIN_NS = 1000000, BACKOFF_MAX_NS = 16000000 };
+enum { BACKOFF_MIN_NS = MS, BACKOFF_MAX_NS = 16 * MS };
 
 /* Interval at which an external thread in gmp_write_all checks whether the runtime still runs. */
-enum { RECHECK_NS = 10000000 };
+enum { RECHECK_NS = 10 * MS };
 
 /* --- waiting --- */
 
@@ -354,7 +354,7 @@ ssize_t fd_try(int fd, int side, io_call call, const struct io_args *a)
 /* --- registering --- */
 
 /* Waits of fd_open and fd_shut: yields, then sleeps that double. */
-enum { YIELDS = 16, NAP_MIN_NS = 50000, NAP_MAX_NS = 10000000, NAPS = 8 };
+enum { YIELDS = 16, NAP_MIN_NS = 50 * US, NAP_MAX_NS = 10 * MS, NAPS = 8 };
 
 /*
  * The i-th wait for a use to end; also for a cancelled caller.  Most uses are as short as a system

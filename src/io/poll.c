@@ -54,7 +54,7 @@ static int sleep_in_poll(struct pollfd *fds, nfds_t n, int64_t deadline)
 
 	for (;;) {
 		int64_t ns = (int64_t)time_between(os_now(), until);
-		struct timespec ts = { .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
+		struct timespec ts = { .tv_sec = ns / S, .tv_nsec = ns % S };
 		int ready = ppoll(fds, n, until == NEVER ? NULL : &ts, NULL);
 
 		if (ready > 0)

@@ -523,7 +523,7 @@ static noinline const struct tls_images *images_wait(void)
 	const struct tls_images *all;
 
 	while (!(all = images_now()))
-		os_nap(1000000);
+		os_nap(MS);
 	return all;
 }
 

@@ -608,7 +608,7 @@ static int try_lock_of_list(const char **wrong)
 	for (int i = 0; i < LOCK_POLLS && !sleeps; i++) {
 		sleeps = ld_rlx(lay->lock) == 2;
 		if (!sleeps)
-			os_nap(50000);
+			os_nap(50 * US);
 	}
 	tlslayout_unlock(lay->lock);
 	pthread_join(t, NULL);

@@ -14,7 +14,7 @@
 
 /* ASK_AGAIN_NS: until a thread is asked in a sleep again.  It doubles each time, ASK_DOUBLED times
  * at most, to 2 s: each question may lengthen a sleep. */
-#define ASK_AGAIN_NS INT64_C(2000000)
+#define ASK_AGAIN_NS (2 * MS)
 enum { ASK_DOUBLED = 10 };
 
 static struct m *abandoned; /* those of the run that ends, by m->link */

@@ -6,7 +6,7 @@
 #include "base/rand.h"
 #include "enter.h"
 
-enum { DELAY_NS = 100000 };
+enum { DELAY_NS = 100 * US };
 
 uint32_t chaos_draw(uint32_t n)
 {

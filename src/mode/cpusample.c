@@ -12,7 +12,7 @@
 #include "stack.h"
 
 /* Enough for 40 CPUs at 1000 Hz between two drains of 100 ms. */
-enum { SLOTS = 4096, SECOND = 1000000000 };
+enum { SLOTS = 4096 };
 
 enum slot_state { SLOT_FREE = 0, SLOT_FILLING = 1, SLOT_FULL = 2 };
 
@@ -241,7 +241,7 @@ int cpusample_begin(int hz)
 		return err;
 	}
 	st_seq(&sampling.on, 1u); /* ORD(sample.on) */
-	err = sample_begin_timers(SECOND / hz);
+	err = sample_begin_timers(S / hz);
 	if (err) {
 		cpusample_stop();
 		cpusample_end();

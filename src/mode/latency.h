@@ -35,7 +35,7 @@
 
 enum {
 	LATENCY_EVERY = 64,
-	LATENCY_LATE_NS = 1000000, /* far above what a timer is late on an idle machine (0.1 ms) */
+	LATENCY_LATE_NS = MS, /* far above what a timer is late on an idle machine (0.1 ms) */
 	/* g.measured: gmp_latency_cause, and whether the weight is LATENCY_EVERY in place of 1 */
 	LATENCY_CAUSE_MASK = 15,
 	LATENCY_SAMPLED = 16,

@@ -84,7 +84,6 @@
 #include "proc.h"
 
 enum {
-	MS = 1000000,
 	BASE_NS = 1 * MS,      /* between two baselines, which read a file of /proc */
 	UNCLEAR_NS = 100 * MS, /* after that the largest of three causes is named */
 	SLEEPERS = 16,         /* threads that are watched for LONGRUN-9 at the same time */

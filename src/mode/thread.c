@@ -261,5 +261,5 @@ static bool thread_wake_all(void)
 void threads_end(void)
 {
 	while (thread_wake_all()) /* repeated until all have ended */
-		os_nap(200000);
+		os_nap(200 * US);
 }

@@ -12,7 +12,7 @@
 #include "netpoll.h"
 #include "timerheap.h"
 
-enum { RETRY_NS = 20000 }; /* NETPOLL-7 */
+enum { RETRY_NS = 20 * US }; /* NETPOLL-7 */
 
 static uint32_t armed; /* (a) timers of sides that are in a heap, or about to be */
 

@@ -53,7 +53,7 @@ enum {
 	CHILDREN = 32,         /* places of a chunk */
 	WALK_MAX = 8,          /* chunks tried before a new one is made; not measured */
 	BLOCK_CHUNKS_MAX = 32, /* chunks that one allocation makes at most */
-	RECHECK_NS = 10000000, /* an external thread checks that often for the end of the run */
+	RECHECK_NS = 10 * MS,  /* an external thread checks that often for the end of the run */
 };
 
 /*

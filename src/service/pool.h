@@ -68,12 +68,12 @@
 #include "service/service.h"
 
 enum {
-	BLOCK = 63,              /* tasks of a block, of about 1 KiB */
-	CHUNK = 63,              /* nodes of a chunk */
-	QUARTERS = 4,            /* POOL-4 */
-	RETRY_NS = 10000000,     /* between attempts to start a worker without memory */
-	QUARTER_MIN_NS = 100000, /* shortest period of `tidy`; not measured */
-	IDLE_NS = 1000000000,    /* the default of gmp_pool_opts.idle_ns */
+	BLOCK = 63,                /* tasks of a block, of about 1 KiB */
+	CHUNK = 63,                /* nodes of a chunk */
+	QUARTERS = 4,              /* POOL-4 */
+	RETRY_NS = 10 * MS,        /* between attempts to start a worker without memory */
+	QUARTER_MIN_NS = 100 * US, /* shortest period of `tidy`; not measured */
+	IDLE_NS = S,               /* the default of gmp_pool_opts.idle_ns */
 };
 
 struct task {

@@ -85,7 +85,7 @@ enum { SPINS = 4, SPIN_PAUSES = 30 };
 
 /* MUTEX-4.  The pace is about a hundred times the cost of a hand-over between green threads, and
  * about ten times the cost of waking an OS thread. */
-enum { STARVING_NS = 1000000, PACE_GREEN_NS = 20000, PACE_THREAD_NS = 500000 };
+enum { STARVING_NS = MS, PACE_GREEN_NS = 20 * US, PACE_THREAD_NS = 500 * US };
 
 /* Result of a wait that ended with the lock handed over. */
 enum { HANDED_OVER = -EALREADY };

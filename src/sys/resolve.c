@@ -46,7 +46,7 @@
 #endif
 
 /* Bytes of stack for getaddrinfo; ns between two checks of an external caller (RESOLVE-3). */
-enum { LOOKUP_STACK = 256 * 1024, RECHECK_NS = 10000000 };
+enum { LOOKUP_STACK = 256 * 1024, RECHECK_NS = 10 * MS };
 
 struct lookup {
 	struct addrinfo hints, *res;

@@ -102,7 +102,7 @@ void shutdown_kill_all(void)
 	for_each_green(kill_g);
 	release_external();
 	while (ld_seq(&sched.external)) { /* ORD(external) */
-		os_nap(200000);
+		os_nap(200 * US);
 		release_external();
 	}
 	for (uint32_t i = 0; i < g_made(); i++) {

@@ -47,9 +47,9 @@
 /* USERTIMER-5: a late run is tried again after an eighth of the time that it is late, within
  * these bounds, and after RETRY_EACH_NS for each deferred G, so that all together take some
  * percent of a CPU at most.  Not measured. */
-#define RETRY_LEAST_NS INT64_C(1000000)
-#define RETRY_MOST_NS INT64_C(50000000)
-#define RETRY_EACH_NS INT64_C(10000)
+#define RETRY_LEAST_NS MS
+#define RETRY_MOST_NS (50 * MS)
+#define RETRY_EACH_NS (10 * US)
 
 int64_t gmp_now(void)
 {
@@ -172,7 +172,7 @@ static noinline void report_unmade(struct gmp_timer *t)
 	line_dec_sig(&l, n);
 	line_str_sig(&l, due ? " attempts: its run begins " : " expiries, which were skipped");
 	if (due) {
-		line_dec_sig(&l, time_between(due, rt_now()) / 1000000);
+		line_dec_sig(&l, time_between(due, rt_now()) / MS);
 		line_str_sig(&l, " ms late");
 	}
 	line_str_sig(&l, "\n     max_green green threads were alive, or max_stack_memory was "

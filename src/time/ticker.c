@@ -32,7 +32,7 @@
 #include "timerheap.h"
 #include "waiter.h"
 
-enum { RETRY_NS = 20000 }; /* TICK-3; not measured */
+enum { RETRY_NS = 20 * US }; /* TICK-3; not measured */
 
 struct tick {
 	struct timer timer;

@@ -17,8 +17,6 @@
 #include "sysmon.h"
 #include "timerheap.h"
 
-#define MS INT64_C(1000000)
-
 enum { PATIENCE_MS = 40000 }; /* a bound on failure only */
 
 int __wrap_sysmon_start(void);

@@ -14,8 +14,6 @@
 #include "sched.h"
 #include "sysmon.h"
 
-#define MS INT64_C(1000000)
-
 int __real_sysmon_start(void);
 int __wrap_sysmon_start(void);
 void __real_sysmon_stop(void);

@@ -24,7 +24,6 @@
 #include "sysmon.h"
 #include "waiter.h"
 
-#define MS INT64_C(1000000)
 #define PATIENCE (40000 * MS)  /* a bound on failure only */
 #define LONGEST (3600000 * MS) /* of all timers of these tests */
 

@@ -5,8 +5,6 @@
 
 #include "mode/latency.h"
 
-enum { MS = 1000000 };
-
 static struct p pp;
 static struct g g;
 

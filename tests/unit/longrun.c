@@ -5,8 +5,6 @@
 
 #include "mode/longrun.h"
 
-enum { MS = 1000000 };
-
 TEST(longrun_mostly_on_cpu_is_computing_in_any_state)
 {
 	CHECK_EQ(longrun_classify(12 * MS, 6 * MS, 6 * MS, 'R'), LONGRUN_COMPUTES);

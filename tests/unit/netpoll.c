@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#define MS INT64_C(1000000)
-
 enum { GREENS = 4 };
 
 static struct g greens[GREENS];

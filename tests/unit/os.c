@@ -27,9 +27,6 @@
 
 #include "killed_by.h"
 
-#define MS INT64_C(1000000)
-#define SEC INT64_C(1000000000)
-
 /* --- the refusals --- */
 
 int __real_madvise(void *p, size_t n, int advice);
@@ -539,7 +536,7 @@ TEST(os_futex_wait_past_deadline_returns_etimedout_at_once)
 	CHECK_EQ(os_futex_wait(&word, 0, -1), -ETIMEDOUT);
 	CHECK_EQ(os_futex_wait(&word, 0, INT64_MIN), -ETIMEDOUT);
 	CHECK_EQ(os_futex_wait(&word, 0, t - 1), -ETIMEDOUT);
-	CHECK(os_now() - t < 10 * SEC); /* at once, even on an overloaded machine */
+	CHECK(os_now() - t < 10 * S); /* at once, even on an overloaded machine */
 }
 
 TEST(os_futex_wake_ends_wait)

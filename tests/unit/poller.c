@@ -18,9 +18,7 @@
 #include "base/atomic.h"
 #include "base/os.h"
 
-#define MS INT64_C(1000000)
-#define SEC INT64_C(1000000000)
-#define PATIENCE (10 * SEC) /* a bound on failure only */
+#define PATIENCE (10 * S) /* a bound on failure only */
 
 static struct poll_event ev[16];
 static const struct poller *const po = &gmp__poller;
@@ -180,9 +178,9 @@ TEST(poller_event_is_kept_until_wait)
 	CHECK_EQ(po->add(b[0], 2), 0);
 	write_one(a[1]);
 	write_one(b[1]);
-	CHECK_EQ(po->wait(ev, 1, SEC), 1); /* at most as many as asked for */
+	CHECK_EQ(po->wait(ev, 1, S), 1); /* at most as many as asked for */
 	keys = ev[0].key;
-	CHECK_EQ(po->wait(ev, 1, SEC), 1);
+	CHECK_EQ(po->wait(ev, 1, S), 1);
 	CHECK_EQ(keys + ev[0].key, 3);
 	CHECK_EQ(poll_once(), 0);
 	po->close();
@@ -332,7 +330,7 @@ TEST(poller_full_batch_is_filled)
 		write_one(fds[i][1]);
 	}
 	po->wake();
-	CHECK_EQ(po->wait(many, MANY - 10, SEC) + po->wait(many + MANY - 10, 20, 0), MANY);
+	CHECK_EQ(po->wait(many, MANY - 10, S) + po->wait(many + MANY - 10, 20, 0), MANY);
 	for (int i = 0; i < MANY; i++)
 		sum += many[i].key;
 	CHECK_EQ(sum, MANY * (MANY + 1) / 2);
@@ -568,8 +566,8 @@ TEST(poller_wake_does_not_hide_event)
 	CHECK_EQ(po->add(fds[0], 9), 0);
 	write_one(fds[1]);
 	po->wake();
-	if (po->wait(ev, (int)countof(ev), SEC) == 0)
-		CHECK_EQ(po->wait(ev, (int)countof(ev), SEC), 1);
+	if (po->wait(ev, (int)countof(ev), S) == 0)
+		CHECK_EQ(po->wait(ev, (int)countof(ev), S), 1);
 	CHECK_EQ(ev[0].key, 9);
 	po->close();
 }
@@ -635,10 +633,10 @@ TEST(poller_concurrent_wakes_lose_none)
 		int64_t t = os_now();
 
 		if (round & 4)
-			po->rest(t + 10 * SEC);
+			po->rest(t + 10 * S);
 		else
-			CHECK_EQ(po->wait(ev, (int)countof(ev), 10 * SEC), 0);
-		CHECK(os_now() - t < 9 * SEC);
+			CHECK_EQ(po->wait(ev, (int)countof(ev), 10 * S), 0);
+		CHECK(os_now() - t < 9 * S);
 		st_seq(&observed, ld_seq(&announced));
 	}
 	CHECK_EQ(pthread_join(other, NULL), 0);

@@ -14,8 +14,6 @@
 #include "base/atomic.h"
 #include "rt.h"
 
-#define MS INT64_C(1000000)
-
 void *__real_malloc(size_t n);
 void *__wrap_malloc(size_t n);
 

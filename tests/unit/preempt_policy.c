@@ -35,8 +35,6 @@ void __wrap_sysmon_stop(void)
 	spare_end();
 }
 
-#define SEC INT64_C(1000000000)
-
 enum { PS = 2, GS = PS + 24 };
 
 static gmp_wg ended = GMP_WG_INIT;
@@ -95,7 +93,7 @@ static void *poll_one(void *arg)
 	CHECK(!takes(sched.slice / 5 - 1, true, true));
 	CHECK(takes(sched.slice / 5, true, true));
 	wait_until_begun(3);
-	CHECK(!takes(SEC, true, true)); /* nothing waits for the P */
+	CHECK(!takes(S, true, true)); /* nothing waits for the P */
 	st_seq(&released, 1);
 	return arg;
 }
@@ -122,7 +120,7 @@ static void *poll_beside_queue(void *arg)
 		if (runq_len(sched.allp[i]) || ld_seq(&sched.allp[i]->runnext))
 			other = PS - 1 - i;
 	CHECK(other >= 0);
-	preempt_poll(other, SEC, true, false, os_now());
+	preempt_poll(other, S, true, false, os_now());
 	CHECK_EQ(ld_seq(&sched.npreempted), 1);
 	wait_until_begun(PS + 1);
 	st_seq(&released, 1);
@@ -144,11 +142,11 @@ TEST(preempt_p_is_wanted_by_g_in_queue_of_another_p)
 
 static void *poll_many(void *arg)
 {
-	int64_t end = os_now() + 10 * SEC;
+	int64_t end = os_now() + 10 * S;
 
 	for (int i = 0; i < GS - PS; i++) {
 		wait_until_begun(PS + i);
-		while (!preempt_poll(i % PS, SEC, true, false, os_now())) {
+		while (!preempt_poll(i % PS, S, true, false, os_now())) {
 			CHECK(os_now() < end);
 			os_nap(100000);
 		}
@@ -178,8 +176,8 @@ static void *poll_without_m(void *arg)
 {
 	wait_until_begun(1);
 	while (ld_seq(&begun) < THREADS)
-		preempt_poll(0, SEC, true, false, os_now());
-	CHECK(!preempt_poll(0, SEC, true, false, os_now()));
+		preempt_poll(0, S, true, false, os_now());
+	CHECK(!preempt_poll(0, S, true, false, os_now()));
 	CHECK(ld_seq(&sched.refused) > 0);
 	CHECK_EQ(ld_seq(&sched.npreempted), THREADS - 1);
 	st_seq(&released, 1);

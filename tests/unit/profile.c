@@ -20,7 +20,7 @@
 #include "debug/profile.h"
 #include "mode/cpusample.h"
 
-enum { MS = 1000000, MANY = 100 };
+enum { MANY = 100 };
 
 static int refuse_reserve, refuse_timer, timers_made, timers_ended;
 static long refuse_alloc = -1; /* number of allocations until one fails; -1: none does */

@@ -17,8 +17,6 @@
 #include "base/atomic.h"
 #include "rt.h"
 
-#define MS INT64_C(1000000)
-
 ssize_t __real_sendmsg(int fd, const struct msghdr *m, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *m, int flags);
 

@@ -13,9 +13,6 @@
 #include "base/os.h"
 #include "rt.h"
 
-#define MS INT64_C(1000000)
-#define SEC INT64_C(1000000000)
-
 void __real_os_discard(void *addr, size_t bytes);
 void __wrap_os_discard(void *addr, size_t bytes);
 
@@ -32,7 +29,7 @@ void __wrap_os_discard(void *addr, size_t bytes)
 
 		if (at >= (uintptr_t)addr && at < (uintptr_t)addr + bytes) {
 			if (i == FIRST && !ld_seq(&released[i]))
-				os_nap(2 * SEC);
+				os_nap(2 * S);
 			st_seq(&released[i], 1);
 		}
 	}
@@ -59,7 +56,7 @@ static void dive_and_park(void *where)
 
 static void wait_until_released(int which)
 {
-	int64_t limit = gmp_deadline(20 * SEC); /* 20 times the 2 s would be longer */
+	int64_t limit = gmp_deadline(20 * S); /* 20 times the 2 s would be longer */
 
 	while (!ld_seq(&released[which])) {
 		CHECK(gmp_now() < limit);

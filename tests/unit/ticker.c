@@ -12,7 +12,7 @@
 #include "rt.h"
 #include "timerheap.h"
 
-enum { MS = 1000000, PERIOD = 10 };
+enum { PERIOD = 10 };
 static const int64_t HOUR = 3600 * INT64_C(1000) * MS;
 
 static int64_t first; /* far enough away: only fire() reaches it */
