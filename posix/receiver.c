@@ -32,6 +32,7 @@
  * thread that admits it.
  *
  * Invariants
+ *   Lifetime: the signal thread uses a g struct inside rt_enter only, and only of the present run.
  *   RECEIVER-1  Receivers are the first green thread of gmp_run, the main one, and each other
  *               green thread that has unblocked a signal that the main one blocks.  If several
  *               admit a signal, the main one gets it.
@@ -50,8 +51,6 @@
  *               a green thread are brought to it by kill.c.
  *   RECEIVER-6  A signal is sent to the OS thread of a running receiver only if that thread does
  *               not block it (/proc/self/task/TID/status): it would be pending there for good.
- *   RECEIVER-7  Lifetime: the signal thread uses a g struct inside rt_enter only, and only of the
- *               present run.
  *   RECEIVER-8  Of a signal below 32, one at most is on its way to the signal thread, as one is
  *               pending at most in the kernel: a bit of `forwarded` is set until the thread takes
  *               it.  Otherwise a fast timer fills the kernel's queue, and signals lose their

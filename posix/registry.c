@@ -56,7 +56,7 @@ static struct thread **chain_of(pthread_t self)
 
 _Static_assert(CHAINS == 1 << (64 - 52), "chain_of");
 
-/* THREAD-4. */
+/* PTHREAD-2. */
 static bool was_killed(const struct thread *t)
 {
 	return t->state != THREAD_ENDED && t->run != ld_rlx(&sched.run);

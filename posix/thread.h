@@ -19,15 +19,15 @@
  *                              dies: gmp's join word
  *
  * Invariants
- *   THREAD-1  A pthread_t is unique from step 1 until step 8 or the end of a detached thread: its
- *             block does not go to the pool before.  So a joiner never finds a later thread.
- *   THREAD-2  While a record is in the table with a state other than ENDED and the number of the
- *             present run, its G has not been freed: step 5 is before.  So gmp_cancel under the
- *             table's lock reaches that thread and no later one.
- *   THREAD-3  Step 7 returns 0 only after step 5, so the record is ENDED in step 8.
- *   THREAD-4  A record of a thread that was killed by the end of a run has the number of that run.
- *             thread_find does not return it; thread_enter removes it.
- *   THREAD-5  Records are reused and never freed.  They are reused only after their removal.
+ *   A pthread_t is unique from step 1 until step 8 or the end of a detached thread: its block does
+ *   not go to the pool before.  So a joiner never finds a later thread.
+ *   Step 7 returns 0 only after step 5, so the record is ENDED in step 8.
+ *   PTHREAD-1  While a record is in the table with a state other than ENDED and the number of the
+ *              present run, its G has not been freed: step 5 is before.  So gmp_cancel under the
+ *              table's lock reaches that thread and no later one.
+ *   PTHREAD-2  A record of a thread that was killed by the end of a run has the number of that run.
+ *              thread_find does not return it; thread_enter removes it.
+ *   PTHREAD-3  Records are reused and never freed.  They are reused only after their removal.
  *
  * The table changes under its lock.  A reader of its own record (thread_self) takes no lock.
  */
@@ -51,9 +51,9 @@ enum { THREAD_NAME = 16 };
 struct thread {
 	struct thread *next;     /* (l) in its chain; in the list of unused records */
 	pthread_t self;          /* (c) */
-	struct g *g;             /* (c) THREAD-2 */
+	struct g *g;             /* (c) PTHREAD-1 */
 	struct tlsblock *block;  /* (l) of an ENDED one */
-	uint32_t run;            /* (c) the number of the run: THREAD-4 */
+	uint32_t run;            /* (c) the number of the run: PTHREAD-2 */
 	enum thread_state state; /* (l) */
 	pthread_t joiner;        /* (l) that waits in step 7; 0: none */
 	pthread_t joins;         /* (l) the thread that this one waits for; 0: none */
@@ -91,7 +91,7 @@ struct thread *thread_find(pthread_t self);
 void threads_each(void (*fn)(struct thread *t, int signo, bool ignored), int signo, bool ignored);
 /* With the lock held. */
 void thread_enter(struct thread *t);
-/* With the lock held: remove t, which is unused then (THREAD-5).  Returns its block, or NULL. */
+/* With the lock held: remove t, which is unused then (PTHREAD-3).  Returns its block, or NULL. */
 struct tlsblock *thread_remove(struct thread *t);
 /* An unused record with the fields 0; NULL without memory.  No lock held. */
 struct thread *thread_record(void);

@@ -15,11 +15,11 @@
  *   4  The services and the core free their memory.
  *
  * Invariants
- *  RUN-1  One runtime at a time: state goes NONE -> STARTING -> ON -> STOPPING -> NONE.
- *  RUN-2  After the end, no OS thread, fd, mapping or signal handler of the runtime is left, except
- *         the threads and stacks of abandoned Gs, and thread-local blocks (mode/owntls.h).
- *  RUN-3  The child of a fork has no runtime (sys/fork.c).
- *  RUN-4  No M has a shadow stack: its first switch would end the process by SIGSEGV.  An OS thread
+ *  One runtime at a time: state goes NONE -> STARTING -> ON -> STOPPING -> NONE.
+ *  After the end, no OS thread, fd, mapping or signal handler of the runtime is left, except the
+ *  threads and stacks of abandoned Gs, and thread-local blocks (mode/owntls.h).
+ *  The child of a fork has no runtime (sys/fork.c).
+ *  RUN-1  No M has a shadow stack: its first switch would end the process by SIGSEGV.  An OS thread
  *         inherits it from its creator, so it suffices that gmp_run and gmp_start refuse to start,
  *         except if an external thread enables its own.
  */
@@ -78,7 +78,7 @@ static void *m_main(void *arg)
 	struct m *m = arg;
 
 	gmp__cancel_hold();    /* never released: a green thread may hand out pthread_self() */
-	if (os_shadow_stack()) /* RUN-4 */
+	if (os_shadow_stack()) /* RUN-1 */
 		gmp__fatal("a thread that gmp started has a shadow stack\n"
 			   "an external thread enabled its own, and the new thread inherited it: "
 			   "enable it on no thread that calls gmp");
@@ -186,7 +186,7 @@ static int run_set_up(const gmp_config *cfg, bool library)
 		why = "the pages of this kernel are larger than 4 KiB: use a kernel with 4 KiB "
 		      "pages (arm64: CONFIG_ARM64_4K_PAGES)";
 	}
-	if (!err && os_shadow_stack()) { /* RUN-4 */
+	if (!err && os_shadow_stack()) { /* RUN-1 */
 		err = -ENOTSUP;
 		why = "gmp_run: the calling thread has a shadow stack, and green threads have "
 		      "none: run the program with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off "

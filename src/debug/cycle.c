@@ -24,7 +24,7 @@
  * Invariants
  *   CYCLE-1  Only sysmon holds more than one waiter, and it never waits for a hold: if a G of a
  *            candidate cannot be held, sysmon releases all and retries a second later.
- *   CYCLE-2  Under the holds no lock is taken and no system call is made (VIEW-1).
+ *   Under the holds no lock is taken and no system call is made (VIEW-1).
  */
 #include "debug/cycle.h"
 

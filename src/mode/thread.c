@@ -38,7 +38,7 @@ static int thread_announce(void)
 
 static void count_blocked(int n)
 {
-	st_rlx(&sched.nblocked, sched.nblocked + n); /* THREAD-3 */
+	st_rlx(&sched.nblocked, sched.nblocked + n); /* THREAD-2 */
 }
 
 void thread_adopt(struct m *m, struct g *gp)
@@ -53,7 +53,7 @@ void thread_adopt(struct m *m, struct g *gp)
 	unlock(&sched.lock, LR_SCHED);
 }
 
-/* Takes the green thread from m.  THREAD-4. */
+/* Takes the green thread from m.  THREAD-3. */
 static void thread_release_g(struct m *m)
 {
 	lock(&sched.lock, LR_SCHED);

@@ -22,13 +22,13 @@
  *   6 if the run ends: unwait, and leave
  *
  * Invariants
+ *  A killed thread leaves only while it is in no queue: at a yield or checkpoint, or in step 6
+ *  after unwait.  The calls on its stack are not completed.
  *  THREAD-1  While awaits is not NULL the waiter exists: its thread does not pass step 5 while
  *            awaits is AWAITS_HELD.
- *  THREAD-2  A killed thread leaves only while it is in no queue: at a yield or checkpoint, or
- *            in step 6 after unwait.  The calls on its stack are not completed.
- *  THREAD-3  Each green thread counts in sched.nblocked while it exists, so the run is never
+ *  THREAD-2  Each green thread counts in sched.nblocked while it exists, so the run is never
  *            reported as deadlocked meanwhile.
- *  THREAD-4  m->curg is set to NULL, under sched.lock, before the g struct is freed.  The end of a
+ *  THREAD-3  m->curg is set to NULL, under sched.lock, before the g struct is freed.  The end of a
  *            run reads m->curg under that lock, so it finds only green threads that exist.
  */
 #ifndef GMP_THREAD_H

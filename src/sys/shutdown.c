@@ -29,11 +29,10 @@
  *      now.
  *
  * Invariants
- *  KILL-1  All green threads are claimed before the first wait is undone.  An unwait may pass a
- *          grant on (a writer that leaves lets the readers behind it in); the grant must not go to
- *          a green thread that is killed too.
- *  KILL-2  After step 3 no thread is in a call that uses the runtime, so its memory may be
- *          unmapped.
+ *  All green threads are claimed before the first wait is undone.  An unwait may pass a grant on (a
+ *  writer that leaves lets the readers behind it in); the grant must not go to a green thread that
+ *  is killed too.
+ *  After step 3 no thread is in a call that uses the runtime, so its memory may be unmapped.
  */
 #include "sys/shutdown.h"
 

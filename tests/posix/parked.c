@@ -303,7 +303,7 @@ static void join_others(void *arg)
 	}
 }
 
-/* THREAD-4: the threads of the next run have the blocks, and so the ids, of killed threads. */
+/* PTHREAD-2: the threads of the next run have the blocks, and so the ids, of killed threads. */
 TEST(thread_killed_at_shutdown_is_not_found_in_the_next_run)
 {
 	skip_under_chaos();
