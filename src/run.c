@@ -168,66 +168,85 @@ static int own_tls_begin(const char **why)
 	return err;
 }
 
-static int run_set_up(const gmp_config *cfg, bool library)
+/* Returns 0, or a negative errno with *why set: the system, the calling thread or a combination of
+ * options does not support a run. */
+static int check_support(const struct options *options, bool library, const char **why)
+{
+	if (options->c.sched == GMP_SCHED_THREAD &&
+	    options->debug & (DEBUG_virtual | DEBUG_chaos)) {
+		*why = "GMP_SCHED_THREAD cannot be used with GMP_DEBUG=virtual or chaos: the "
+		       "kernel schedules";
+		return -ENOTSUP;
+	}
+	if (sysconf(_SC_PAGESIZE) > PAGE) {
+		*why = "the pages of this kernel are larger than 4 KiB: use a kernel with 4 KiB "
+		       "pages (arm64: CONFIG_ARM64_4K_PAGES)";
+		return -ENOTSUP;
+	}
+	if (os_shadow_stack()) { /* RUN-1 */
+		*why = "gmp_run: the calling thread has a shadow stack, and green threads have "
+		       "none: run the program with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off "
+		       "(aarch64: glibc.cpu.aarch64_gcs=0)";
+		return -ENOTSUP;
+	}
+	if (!library && os_stack_left() < CALLER_STACK) {
+		*why = "gmp_run: the calling thread has less than 24 KiB of stack left: "
+		       "pthread_attr_setstacksize";
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Fills *options.  Nothing has to be undone if it fails. */
+static int run_validate(const gmp_config *cfg, bool library, struct options *options)
 {
 	const char *why = NULL;
-	uint32_t run = sched.run;
-	struct options options;
-	int err = options_load(cfg, &options, &why);
+	int err = options_load(cfg, options, &why);
 
-	if (!err && options.c.sched == GMP_SCHED_THREAD &&
-	    options.debug & (DEBUG_virtual | DEBUG_chaos)) {
-		err = -ENOTSUP;
-		why = "GMP_SCHED_THREAD cannot be used with GMP_DEBUG=virtual or chaos: the kernel "
-		      "schedules";
-	}
-	if (!err && sysconf(_SC_PAGESIZE) > PAGE) {
-		err = -ENOTSUP;
-		why = "the pages of this kernel are larger than 4 KiB: use a kernel with 4 KiB "
-		      "pages (arm64: CONFIG_ARM64_4K_PAGES)";
-	}
-	if (!err && os_shadow_stack()) { /* RUN-1 */
-		err = -ENOTSUP;
-		why = "gmp_run: the calling thread has a shadow stack, and green threads have "
-		      "none: run the program with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off "
-		      "(aarch64: glibc.cpu.aarch64_gcs=0)";
-	}
-	if (!err && !library && os_stack_left() < CALLER_STACK) {
-		err = -ENOMEM;
-		why = "gmp_run: the calling thread has less than 24 KiB of stack left: "
-		      "pthread_attr_setstacksize";
-	}
+	if (!err)
+		err = check_support(options, library, &why);
 	if (err && why)
 		write_error(why);
-	if (!err && options.debug & DEBUG_help)
-		options_help(STDERR_FILENO);
-	if (!err)
-		err = fork_register();
-	if (err) {
-		st_seq(&sched.state, RUN_NONE); /* ORD(run) */
+	if (err)
 		return err;
-	}
+	if (options->debug & DEBUG_help)
+		options_help(STDERR_FILENO);
+	return fork_register();
+}
+
+/* Gives `sched`, and what modules keep of the last run, the values of a new run. */
+static void run_reset(const struct options *options, bool library)
+{
+	uint32_t run = sched.run;
+
 	sched_reset();
 	st_rlx(&sched.run, run + 1);
-	sched.options = options;
+	sched.options = *options;
 	sched.library = sched.never_deadlocked = library;
-	sched.threads = options.c.sched == GMP_SCHED_THREAD;
-	sched.own_tls = options.c.flags & GMP_OWN_TLS && !sched.threads;
+	sched.threads = options->c.sched == GMP_SCHED_THREAD;
+	sched.own_tls = options->c.flags & GMP_OWN_TLS && !sched.threads;
 	sched.begins_otherwise = sched.threads || sched.own_tls;
-	if (options.debug & DEBUG_virtual)
+	if (options->debug & DEBUG_virtual)
 		vtime_begin();
-	st_rlx(&sched.chaos, (uint32_t)(options.debug & DEBUG_chaos));
+	st_rlx(&sched.chaos, (uint32_t)(options->debug & DEBUG_chaos));
 	sched.fpwords = gmp__fpwords();
 	sched.cpus = os_cpus_online();
 	sched.slack = os_timer_slack_now();
-	sched.nmlimit = options.c.max_threads;
+	sched.nmlimit = options->c.max_threads;
 	sched.asymmetric = os_membarrier_init();
 	if (sched.asymmetric)
 		lot_reset();
 	sched.preempts = preempts();
-	sched.slice = sched.options.c.preempt_ns;
+	sched.slice = options->c.preempt_ns;
 	sched.start_now = sched.coarse_now = os_now();
 	sched.start_ticks = cpu_ticks();
+	schedtrace_begin();
+	cycles_reset();
+}
+
+/* Sets what lower floors call on higher ones. */
+static void run_wire(void)
+{
 	sched.joinable_exit = green_exited;
 	sched.give_p_up = sched_give_p_up;
 	sched.thread_killed = leftovers_killed;
@@ -236,13 +255,19 @@ static int run_set_up(const gmp_config *cfg, bool library)
 	sched.stalled = report_stall;
 	sched.on_errand = dump_signal_errand;
 	sched.long_waits = cycles_watch;
-	schedtrace_begin();
-	if (options.debug & DEBUG_schedtrace)
+	if (sched.options.debug & DEBUG_schedtrace)
 		sched.schedtrace = schedtrace_report;
-	cycles_reset();
 	proc_set_entry(m_main);
-	resolve_init(max_of(min_of(options.c.max_threads / 2, LOOKUPS_MOST), 1));
 	gmp__fatal_describe(report_self);
+}
+
+/* Begins the modules.  If it fails, the caller calls run_undo. */
+static int run_begin_modules(void)
+{
+	const char *why = NULL;
+	int err;
+
+	resolve_init(max_of(min_of(sched.options.c.max_threads / 2, LOOKUPS_MOST), 1));
 	srcline_begin();
 	err = proc_init();
 	if (!err)
@@ -258,8 +283,23 @@ static int run_set_up(const gmp_config *cfg, bool library)
 		err = netpoll_init();
 	if (!err)
 		err = signal_init();
-	if (!err && options.debug & DEBUG_quit)
+	if (!err && sched.options.debug & DEBUG_quit)
 		err = dump_signal_set(SIGQUIT);
+	return err;
+}
+
+static int run_set_up(const gmp_config *cfg, bool library)
+{
+	struct options options;
+	int err = run_validate(cfg, library, &options);
+
+	if (err) {
+		st_seq(&sched.state, RUN_NONE); /* ORD(run) */
+		return err;
+	}
+	run_reset(&options, library);
+	run_wire();
+	err = run_begin_modules();
 	if (err)
 		run_undo();
 	return err;
