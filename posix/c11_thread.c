@@ -53,5 +53,5 @@ HOOK void thrd_yield(void)
 	if (hook_how() == HOOK_LIBC)
 		LIBC(thrd_yield)();
 	else
-		gmp_yield();
+		hook_yield();
 }

@@ -4,10 +4,10 @@
  * thread (CLOCK_THREAD_CPUTIME_ID, RUSAGE_THREAD).
  *
  * The kernel counts the time of OS threads.  From the first such call of a green thread on, its
- * waits stop its clock: it shows the time of its OS thread plus an offset, which changes when the
- * green thread may have changed its OS thread.
+ * waits and yields stop its clock: it shows the time of its OS thread plus an offset, which changes
+ * when the green thread may have changed its OS thread.
  *
- *   the call                           a wait, and the end of blocking code
+ *   the call                           a wait, a yield, and the end of blocking code
  *    1 now = times of the OS thread     a before: last = times of the OS thread + offset
  *    2 another OS thread than noted?    b after: offset = last - times of the OS thread, which is
  *      as b                               noted

@@ -65,7 +65,7 @@ static inline void handler_wait_end(void)
 		gmp__handler_wait_end();
 }
 
-/* Around gmp_block_leave, outside of such a pair. */
+/* Around gmp_block_leave or gmp_yield, outside of such a pair. */
 static inline void handler_block_ending(void)
 {
 	if (unlikely(ld_rlx(&gmp__signals_used) & USED_CLOCKS))
@@ -76,6 +76,25 @@ static inline void handler_block_ended(void)
 {
 	if (unlikely(ld_rlx(&gmp__signals_used) & USED_CLOCKS))
 		gmp__cputime_start();
+}
+
+/* Let others run; the caller's CPU clock stops meanwhile. */
+static inline void hook_yield(void)
+{
+	handler_block_ending();
+	gmp_yield();
+	handler_block_ended();
+}
+
+static inline void hook_checkpoint(void)
+{
+	if (likely(!(ld_rlx(&gmp__signals_used) & USED_CLOCKS))) {
+		gmp_checkpoint();
+		return;
+	}
+	gmp__cputime_stop();
+	gmp_checkpoint();
+	gmp__cputime_start();
 }
 
 static inline void handler_call_begin(void)

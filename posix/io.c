@@ -169,7 +169,7 @@ static noinline ssize_t read_slow(int fd, void *buf, size_t n, uint64_t seen, ss
 static inline ssize_t park_read(int fd, void *buf, size_t n)
 {
 	cancel_point();
-	gmp_checkpoint();
+	hook_checkpoint();
 	if (unlikely(kind_of(fd) >= KIND_PIPE || n == 0))
 		return read_slow(fd, buf, n, 0, -ENOTSOCK);
 	uint64_t seen = io_seen(fd);
@@ -208,7 +208,7 @@ static ssize_t park_readv(int fd, const struct iovec *v, int count)
 	int saved = errno;
 
 	cancel_point();
-	gmp_checkpoint();
+	hook_checkpoint();
 	if (is_odd(count) || sure_kind(fd) == KIND_FILE)
 		return finish(IO_REPEATING(LIBC(readv)(fd, v, count)), saved);
 	return finish(readv_waiting(fd, v, count), saved);
@@ -305,7 +305,7 @@ static noinline ssize_t write_slow(int fd, const void *buf, size_t n, ssize_t se
 static inline ssize_t park_write(int fd, const void *buf, size_t n)
 {
 	cancel_point();
-	gmp_checkpoint();
+	hook_checkpoint();
 	if (unlikely(kind_of(fd) >= KIND_PIPE || n == 0))
 		return write_slow(fd, buf, n, -ENOTSOCK);
 	ssize_t sent = message_send(fd, buf, n, MSG_DONTWAIT);
@@ -379,7 +379,7 @@ static ssize_t park_writev(int fd, const struct iovec *v, int count)
 	int saved = errno;
 
 	cancel_point();
-	gmp_checkpoint();
+	hook_checkpoint();
 	if (is_odd(count) || sure_kind(fd) == KIND_FILE)
 		return finish(IO_REPEATING(LIBC(writev)(fd, v, count)), saved);
 	return finish(writev_waiting(fd, v, count), saved);

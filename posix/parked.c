@@ -113,7 +113,7 @@ noinline void parked_wake_from(const void *key)
 		return;
 	int saved = errno;
 
-	gmp_yield();
+	hook_yield();
 	errno = saved;
 }
 

@@ -295,7 +295,7 @@ HOOK int select(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval *
 	case HOOK_PARK: break;
 	}
 	cancel_point();
-	gmp_checkpoint();
+	hook_checkpoint();
 	struct select_call c = { .n = n, .sets = { in, out, except }, .deadline = GMP_FOREVER };
 
 	if (n < 0 || n > SELECT_MOST || (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0)))
@@ -324,7 +324,7 @@ HOOK int pselect(int n, fd_set *in, fd_set *out, fd_set *except, const struct ti
 	case HOOK_PARK: break;
 	}
 	cancel_point();
-	gmp_checkpoint();
+	hook_checkpoint();
 	struct select_call c = { .n = n, .sets = { in, out, except }, .deadline = GMP_FOREVER };
 
 	if (mask || n < 0 || n > SELECT_MOST ||
@@ -386,7 +386,7 @@ static int park_epoll(int fd, struct epoll_event *events, int n, int timeout, co
 	int saved = errno;
 
 	cancel_point();
-	gmp_checkpoint();
+	hook_checkpoint();
 	return finish(mask ? epoll_blocking(fd, events, n, deadline, mask)
 			   : epoll_waiting(fd, events, n, deadline),
 		      saved);

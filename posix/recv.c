@@ -103,7 +103,7 @@ static ssize_t park_recvfrom(const struct recv_args *a)
 	int saved = errno;
 
 	cancel_point();
-	gmp_checkpoint();
+	hook_checkpoint();
 	if (!(a->flags & MSG_WAITALL))
 		return finish(recv_some(a, &w, 0), saved);
 	return finish(a->flags & MSG_PEEK ? recv_blocking(a, 0) : recv_all(a, &w), saved);
@@ -174,7 +174,7 @@ HOOK ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 	case HOOK_PARK: break;
 	}
 	cancel_point();
-	gmp_checkpoint();
+	hook_checkpoint();
 	if (flags & MSG_WAITALL)
 		return finish(IO_REPEATING(LIBC(recvmsg)(fd, m, flags)), saved);
 	return finish(recvmsg_waiting(fd, m, flags), saved);
@@ -260,7 +260,7 @@ HOOK int recvmmsg(int fd, struct mmsghdr *m, unsigned n, int flags, struct times
 	case HOOK_PARK: break;
 	}
 	cancel_point();
-	gmp_checkpoint();
+	hook_checkpoint();
 	struct timespec time;
 	bool bad = timeout && (!user_read(&time, timeout, sizeof(time)) || !is_valid(&time));
 

@@ -96,7 +96,7 @@ static ssize_t park_sendto(int fd, const void *buf, size_t n, int flags, const s
 	ssize_t sent;
 
 	cancel_point();
-	gmp_checkpoint();
+	hook_checkpoint();
 	do {
 		if (flags & MSG_FASTOPEN || err == IO_BLOCK)
 			sent = IO_BLOCKING(LIBC(sendto)(fd, buf, n, flags, to, len));
@@ -175,7 +175,7 @@ static ssize_t park_sendmsg(int fd, const struct msghdr *m, int flags)
 	int saved = errno;
 
 	cancel_point();
-	gmp_checkpoint();
+	hook_checkpoint();
 	if (flags & MSG_FASTOPEN)
 		return finish(IO_REPEATING(LIBC(sendmsg)(fd, m, flags)), saved);
 	return finish(sendmsg_waiting(fd, m, flags), saved);
@@ -241,7 +241,7 @@ HOOK int sendmmsg(int fd, struct mmsghdr *m, unsigned n, int flags)
 	case HOOK_PARK: break;
 	}
 	cancel_point();
-	gmp_checkpoint();
+	hook_checkpoint();
 	if (n == 0)
 		return HOOK_BLOCKING(LIBC(sendmmsg)(fd, m, n, flags));
 	return (int)finish(sendmmsg_waiting(fd, m, n, flags), saved);

@@ -101,7 +101,7 @@ static int park_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 	int saved = errno;
 
 	cancel_point();
-	gmp_checkpoint();
+	hook_checkpoint();
 	int result = accept_waiting(fd, addr, len, flags);
 
 	kind_forget(result);
@@ -330,7 +330,7 @@ static ssize_t park_sendfile(int to, int from, off_t *at, size_t n)
 	int saved = errno, type;
 	socklen_t len = sizeof(type);
 
-	gmp_checkpoint();
+	hook_checkpoint();
 	if (getsockopt(to, SOL_SOCKET, SO_TYPE, &type, &len) < 0 || io_nonblocking(to))
 		return io_return(IO_REPEATING(LIBC(sendfile)(to, from, at, n)), saved);
 	ssize_t done = sendfile_waiting(to, from, at, min_of(n, (size_t)0x7ffff000));

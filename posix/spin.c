@@ -21,7 +21,7 @@ static int spin_yielding(pthread_spinlock_t *l)
 				return err;
 			cpu_relax();
 		}
-		gmp_yield();
+		hook_yield();
 	}
 }
 

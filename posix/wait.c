@@ -404,7 +404,7 @@ static int yield_first(const struct io_wait *w)
 	hint_set(w->fd, HINT_WAITED, true);
 	if (!(hint_of(w->fd) & HINT_WAITED) || io_nonblocking(w->fd))
 		return -EAGAIN;
-	gmp_yield();
+	hook_yield();
 	return ld_rlx(&gmp__posix_closes[w->fd]) == closes ? 0 : -EBADF;
 }
 

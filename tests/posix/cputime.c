@@ -130,6 +130,45 @@ POSIX_TEST(thread_cpu_clock_counts_computing)
 	CHECK((to.tv_sec - from.tv_sec) * 1000 * MS + to.tv_nsec - from.tv_nsec > 40 * MS);
 }
 
+/* Calls that do not wait may let others run.  *sum: of the clocks. */
+static void compute_and_read(void *sum)
+{
+	int64_t begin = cpu_clock();
+	int p[2];
+	char c = 0;
+
+	CHECK_EQ(pipe(p), 0);
+	for (int i = 0; i < 100; i++) {
+		for (volatile int k = 0; k < 200000; k++)
+			;
+		CHECK_EQ(write(p[1], &c, 1), 1);
+		CHECK_EQ(read(p[0], &c, 1), 1);
+	}
+	close(p[0]);
+	close(p[1]);
+	__atomic_fetch_add((int64_t *)sum, cpu_clock() - begin, __ATOMIC_RELAXED);
+}
+
+static int64_t process_clock(void)
+{
+	struct timespec t;
+
+	CHECK_EQ(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t), 0);
+	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+POSIX_TEST(thread_cpu_clocks_sum_up_to_that_of_the_process)
+{
+	int64_t begin = process_clock(), sum = 0;
+	struct thread t[THREADS];
+
+	for (int i = 0; i < THREADS; i++)
+		thread_start(&t[i], compute_and_read, &sum);
+	for (int i = 0; i < THREADS; i++)
+		thread_end(&t[i]);
+	CHECK(sum <= (process_clock() - begin) / 100 * 105);
+}
+
 POSIX_TEST(clock_gettime_bad_clock_is_einval)
 {
 	struct timespec t;
