@@ -16,7 +16,7 @@
  * enabled, does not return. */
 void gmp__cancel_act(void);
 
-/* At the begin of a call that parks, before it has an effect: if pthread_cancel has been called for
+/* At the start of a call that parks, before it has an effect: if pthread_cancel has been called for
  * the caller and cancellation is enabled, the caller ends. */
 static inline void cancel_point(void)
 {

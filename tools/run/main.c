@@ -69,7 +69,7 @@ static __attribute__((noreturn, format(printf, 2, 3))) void refuse(int status, c
 
 /* --- the program --- */
 
-/* What is read of a file: the begin, and of an ELF file its interpreter and its sanitizer. */
+/* What is read of a file: its first bytes, and of an ELF file its interpreter and its sanitizer. */
 struct image {
 	char head[HEAD];
 	size_t n;
