@@ -63,7 +63,7 @@
  *   src/parkinglot.c: lot_mark_contended
  *   src/enter.h: rt_enter rt_leave
  *   src/idle.c: sched_stop
- *   src/run.c: run_main claim_runtime
+ *   src/run/run.c: run_main claim_runtime
  *   src/sys/notify.c: on_notify_signal close_pipe
  *   src/mode/cpusample.c: on_sigprof cpusample_stop cpusample_begin
  *   ORD: deaf group.cancel group.expire poll.until sysmon poller.waking idle turn cancel

@@ -65,7 +65,7 @@
 #include "posix/receiver.h"
 #include "posix/signal.h"
 #include "posix/thread.h"
-#include "sys/fork.h"
+#include "run/fork.h"
 
 /* gmp-run sets it: 1, or once: programs that this one starts run without. */
 #define MARK "GMP_RUN"
@@ -385,7 +385,7 @@ bool program_runs(void)
 	       likely(!sched.threads);
 }
 
-/* Step 1.  Before fork_child of sys/fork.c: the caller is still a green thread. */
+/* Step 1.  Before fork_child of run/fork.c: the caller is still a green thread. */
 static void in_child(void)
 {
 	struct m *m = getm() ? getm() : gmp__blockedm();

@@ -178,7 +178,7 @@ set(GMP_FLOOR5
 set(GMP_FLOOR5_HEADERS)
 
 set(GMP_FLOOR6
-	run.c
+	run/run.c
 	sys/address.c
 	sys/net.c
 	sys/file.c
@@ -186,8 +186,8 @@ set(GMP_FLOOR6
 	sys/waitpid.c
 	sys/process.c
 	sys/notify.c
-	sys/fork.c
-	sys/shutdown.c
+	run/fork.c
+	run/shutdown.c
 	service/delegate.c
 	service/pool.c
 	service/pool_delayed.c

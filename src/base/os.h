@@ -63,7 +63,7 @@ bool os_is_open(int fd);
 int os_fd_raised(void);
 int os_fd_raise(int fd);
 /* The runtime's own file descriptors: libgmprt_posix does not let the program close them (CLOSE-2),
- * and the child of a fork closes them (sys/fork.c). Enter one after its open, and remove it before
+ * and the child of a fork closes them (run/fork.c). Enter one after its open, and remove it before
  * its close. Numbers from 1024 on are not kept. */
 void os_fd_set_own(int fd, bool own);
 bool os_fd_is_own(int fd);

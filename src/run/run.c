@@ -10,7 +10,7 @@
  *   2  tear_down joins the Ms, and abandons Ms whose G makes no call (mode/abandon.h); after that
  *      no green thread uses the runtime.  Then it stops sysmon, and waits for operations on files
  *      that the kernel has not completed (io/uring.h).
- *   3  shutdown_kill_all (sys/shutdown.c): kills the green threads that still exist, and releases
+ *   3  shutdown_kill_all (run/shutdown.c): kills the green threads that still exist, and releases
  *      the external threads that wait for them.
  *   4  The services and the core free their memory.
  *
@@ -18,7 +18,7 @@
  *  One runtime at a time: state goes NONE -> STARTING -> ON -> STOPPING -> NONE.
  *  After the end, no OS thread, fd, mapping or signal handler of the runtime is left, except the
  *  threads and stacks of abandoned Gs, and thread-local blocks (mode/owntls.h).
- *  The child of a fork has no runtime (sys/fork.c).
+ *  The child of a fork has no runtime (run/fork.c).
  *  RUN-1  No M has a shadow stack: its first switch would end the process by SIGSEGV.  An OS thread
  *         inherits it from its creator, so it suffices that gmp_run and gmp_start refuse to start,
  *         except if an external thread enables its own.
@@ -65,10 +65,10 @@
 #include "sched.h"
 #include "spawn.h"
 #include "stall.h"
-#include "sys/fork.h"
+#include "run/fork.h"
 #include "sys/notify.h"
 #include "sys/resolve.h"
-#include "sys/shutdown.h"
+#include "run/shutdown.h"
 #include "sysmon.h"
 
 /* --- Ms --- */
@@ -495,7 +495,7 @@ int gmp_run(gmp_fn fn, void *arg, const gmp_config *cfg)
 	return err;
 }
 
-/* --- FORK-3 of sys/fork.c --- */
+/* --- FORK-3 of run/fork.c --- */
 
 /* Bytes, with a page as guard; as M_STACK of m.c. */
 enum { ADOPT_STACK = 256 * 1024 };

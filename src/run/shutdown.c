@@ -34,7 +34,7 @@
  *  is killed too.
  *  After step 3 no thread is in a call that uses the runtime, so its memory may be unmapped.
  */
-#include "sys/shutdown.h"
+#include "run/shutdown.h"
 
 #include "base/os.h"
 #include "fls.h"

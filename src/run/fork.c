@@ -41,7 +41,7 @@
  *          for it alone.  The OS thread gets a block of its own (TLSBLOCK-7) and a new stack for
  *          g0: those of the parent's M may be reused by libc.
  */
-#include "sys/fork.h"
+#include "run/fork.h"
 
 #include <errno.h>
 #include <pthread.h>
