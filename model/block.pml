@@ -10,7 +10,7 @@
  *   Sysmon    takes the P from an M that is in blocking code, and hands it off
  *   Poller    checks once, at any time, whether the program is deadlocked
  *
- * Abstractions: enter and leave are gmp_block_enter and gmp_block_leave (src/blocking.c, whose
+ * Abstractions: enter and leave are gmp_block_enter and gmp_block_leave (src/wait/blocking.c, whose
  * protocol this is).  hand_off and regain_p are sched_hand_off and sched_regain_p of
  * src/handoff.c, without_p is sched_without_p_g0 of src/sched.c.  rest and the check of Poller are
  * those of src/idle.c, without spinning and timers (wake.pml).
@@ -31,7 +31,7 @@
  * new Ms (their number is at its limit), the end of a run, several Ps.
  *
  * Models:
- *   src/blocking.c: gmp_block_enter gmp_block_leave leave_slow
+ *   src/wait/blocking.c: gmp_block_enter gmp_block_leave leave_slow
  *   src/handoff.c: sched_hand_off sched_regain_p
  *   src/proc.c: p_take_blocked_locked p_idle_locked
  *   src/m.c: p_hand_to_locked m_take_lostp_locked p_take_handed_locked m_unlist_handed_locked

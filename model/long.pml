@@ -22,7 +22,7 @@
  * that is started if none is idle, sysmon, several Ps.
  *
  * Models:
- *   src/blocking.c: gmp_block_enter gmp_block_leave leave_slow
+ *   src/wait/blocking.c: gmp_block_enter gmp_block_leave leave_slow
  *   src/handoff.c: sched_hand_off
  *   src/idle.c: wait_for_p acquirep notify_poller
  *   src/proc.c: p_take_blocked_locked p_any_is_long p_idle_locked

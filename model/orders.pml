@@ -25,8 +25,8 @@
  * protocol of each word (mutex.pml, join.pml, wake.pml, fd.pml).
  *
  * Models:
- *   src/sync/mutex.c: mutex_take mutex_unlock_slow
- *   src/sync/mutex_unlock.c: gmp_mutex_unlock
+ *   src/wait/mutex.c: mutex_take mutex_unlock_slow
+ *   src/wait/mutex_unlock.c: gmp_mutex_unlock
  *   src/spawn.c: gmp_detach
  *   src/sched.c: sched_exit_g0
  *   src/pick.c: steal_work

@@ -37,7 +37,7 @@
  *   src/handoff.c: sched_stop_without_p
  *   src/park.c: to_g0 park_g0 park_slow_g0 yield_g0
  *   src/sched.c: leave_section execute_g0 sched_exit exit_regain_p
- *   src/blocking.c: gmp_block_enter gmp_block_leave
+ *   src/wait/blocking.c: gmp_block_enter gmp_block_leave
  *   src/pin.c: pin_hand_over
  *   ORD: preempt
  *

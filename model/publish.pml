@@ -37,7 +37,7 @@
  *   src/mode/owntls.c: owntls_is_used owntls_set_used
  *   src/machine/tlsblock_glibc.c: images_renew images_now
  *   src/mode/tracing.c: cputime_begin cputime_add
- *   src/sync/done.c: shard_slow gmp_done_chan gmp_done_set gmp_done_get gmp_done_free
+ *   src/wait/done.c: shard_slow gmp_done_chan gmp_done_set gmp_done_get gmp_done_free
  *   src/service/group.c: place_take_locked place_free chunk_take is_empty_or_watched
  *   src/io/uring_liburing.c: uring_set_up uring_on
  *   src/debug/tracefile.c: tracefile_stop
@@ -49,18 +49,18 @@
  *   src/io/fd.c: call_loop
  *   src/chan.c: gmp_chan_try_send gmp_chan_try_recv closed_and_empty gmp_chan_close waitq_dequeue
  *   src/base/lock.h: lock try_lock unlock lock_end
- *   src/sync/sem.c: acquire_now gmp_sem_release release_slow
+ *   src/wait/sem.c: acquire_now gmp_sem_release release_slow
  *   src/mode/cpusample.c: sample_take_sig cpusample_drain cpusample_begin cpusample_end
  *   src/mode/longrun.c: send_question longrun_ask answer_dump_sig longrun_answer_sig
  *   src/mode/longrun.c: longrun_answered longrun_drop
  *   src/mode/thread.c: thread_arm thread_resume hold_waiter thread_end_wait
  *   src/base/object.c: object_free
- *   src/sync/once.c: once_finish is_done once_do_slow
- *   src/sync/wg.c: gmp_wg_add wg_add_slow gmp_wg_wait_until
- *   src/sync/rwmutex.c: rw_take_read runlock_slow gmp_rwmutex_runlock rw_wait_readers
- *   src/sync/rwmutex.c: rw_take_write gmp_rwmutex_unlock
+ *   src/wait/once.c: once_finish is_done once_do_slow
+ *   src/wait/wg.c: gmp_wg_add wg_add_slow gmp_wg_wait_until
+ *   src/wait/rwmutex.c: rw_take_read runlock_slow gmp_rwmutex_runlock rw_wait_readers
+ *   src/wait/rwmutex.c: rw_take_write gmp_rwmutex_unlock
  *   src/debug/view.c: view_unheld
- *   src/fls.c: key_claim key_publish gmp_key_delete destructor
+ *   src/wait/fls.c: key_claim key_publish gmp_key_delete destructor
  *   ORD: g.made kq.keys pd.chunk np.own pprof.lib cputime done.shard group.current uring.state
  *   ORD: tracefile.stop g.status service.key stay p.watched pool.running pd.events chan.closed lock
  *   ORD: owntls

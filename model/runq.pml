@@ -55,7 +55,7 @@
  *   src/runq.c: gq_put_yielded lane_take gq_get_yielded
  *   src/pick.c: set_pace
  *   src/proc.h: p_open
- *   src/blocking.c: gmp_block_enter gmp_block_leave
+ *   src/wait/blocking.c: gmp_block_enter gmp_block_leave
  *   src/sysmon.c: retake_blocked_ps
  *   ORD: runq.publish runq.take runnext p.open p.blocked
  *

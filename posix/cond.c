@@ -189,7 +189,7 @@ struct cond_release {
 /* Step 4, on g0. */
 static void cond_commit(void *arg)
 {
-	struct cond_release r = *(struct cond_release *)arg; /* COND-3 of sync/cond.c */
+	struct cond_release r = *(struct cond_release *)arg; /* COND-3 of wait/cond.c */
 
 	lot_unlock(r.b);
 	fence_seq(); /* ORD(parked): step 2 of the waker */

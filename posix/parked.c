@@ -6,7 +6,7 @@
 #include "posix/signal.h"
 #include "waiter.h"
 
-/* PARKED-5.  As STARVING_NS and PACE_GREEN_NS of sync/mutex.c, not measured here. */
+/* PARKED-5.  As STARVING_NS and PACE_GREEN_NS of wait/mutex.c, not measured here. */
 enum { STARVING_NS = MS, PACE_NS = 20 * US };
 
 uint32_t gmp__parked[LOT_BUCKETS];

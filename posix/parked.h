@@ -82,10 +82,10 @@
 #include <limits.h>
 #include <sys/single_threaded.h>
 
-#include "parkinglot.h"
+#include "wait/parkinglot.h"
 #include "posix/hook.h"
 
-/* Keys: the address of the object plus an offset that gmp's objects do not use (sync/mutex.h). */
+/* Keys: the address of the object plus an offset that gmp's objects do not use (wait/mutex.h). */
 enum { KEY_MUTEX = 4, KEY_COND = 5, KEY_SEM = 6, KEY_READERS = 7 };
 
 _Static_assert(_Alignof(pthread_mutex_t) == 8 && _Alignof(pthread_cond_t) == 8 &&

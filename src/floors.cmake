@@ -136,23 +136,23 @@ set(GMP_FLOOR3
 set(GMP_FLOOR3_HEADERS)
 
 set(GMP_FLOOR4
-	parkinglot.c
+	wait/parkinglot.c
 	spawn.c
-	fls.c
-	time/sleep.c
+	wait/fls.c
+	wait/sleep.c
 	chan.c
 	select.c
-	time/ticker.c
-	sync/mutex.c
-	sync/mutex_unlock.c
-	sync/rwmutex.c
-	sync/wg.c
-	sync/cond.c
-	sync/sem.c
-	sync/once.c
-	sync/barrier.c
-	sync/done.c
-	blocking.c
+	wait/ticker.c
+	wait/mutex.c
+	wait/mutex_unlock.c
+	wait/rwmutex.c
+	wait/wg.c
+	wait/cond.c
+	wait/sem.c
+	wait/once.c
+	wait/barrier.c
+	wait/done.c
+	wait/blocking.c
 	io/fd.c
 	io/waitfd.c
 	io/poll.c
@@ -163,7 +163,7 @@ set(GMP_FLOOR4
 )
 set(GMP_FLOOR4_HEADERS
 	io/uring.h
-	sync/sync.h
+	wait/sync.h
 )
 
 set(GMP_FLOOR5

@@ -32,7 +32,7 @@
 #include "mode/chaos.h"
 #include "mode/owntls_spawn.h"
 #include "park.h"
-#include "parkinglot.h"
+#include "wait/parkinglot.h"
 #include "pin.h"
 #include "proc.h"
 #include "ready.h"

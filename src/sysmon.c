@@ -64,7 +64,7 @@
 #include "mode/longrun.h"
 #include "netpoll.h"
 #include "park.h"
-#include "parkinglot.h"
+#include "wait/parkinglot.h"
 #include "pick.h"
 #include "preempt.h"
 #include "proc.h"

@@ -173,7 +173,7 @@ typedef void (*unwait_fn)(struct waiter *w);
 struct sudog {
 	/* the tree of the parking table, see parkinglot.c */
 	struct sudog *left, *right, *tail;
-	int64_t due; /* from this time on an unlock hands the mutex over: MUTEX-4 of sync/mutex.c,
+	int64_t due; /* from this time on an unlock hands the mutex over: MUTEX-4 of wait/mutex.c,
 			PARKED-5 of posix/parked.h */
 	/* fields that every wait touches, in one cache line of a G */
 	struct waiter *w;
@@ -696,7 +696,7 @@ struct sched {
 	give_fn give_p_up;     /* (c) handoff.c:sched_give_p_up */
 	kill_fn thread_killed; /* (c) io/cleanup.c:leftovers_killed */
 	end_fn locals_end;     /* (c) fls.c:fls_end, with AT_END_LOCALS */
-	end_fn timer_run_end;  /* (c) time/sleep.c:timer_run_ended, with AT_END_TIMER_RUN */
+	end_fn timer_run_end;  /* (c) wait/sleep.c:timer_run_ended, with AT_END_TIMER_RUN */
 	stall_fn stalled;      /* (c) debug/report.c:report_stall; on g0 */
 	errand_fn on_errand;   /* (c) debug/dump_signal.c:dump_signal_errand: `errand` was set */
 	sched_fn schedtrace;   /* (c) debug/schedtrace.c:schedtrace_report; NULL: off */

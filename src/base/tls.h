@@ -59,7 +59,7 @@ struct locals;
 struct locals *gmp__external_locals(void);
 void gmp__set_external_locals(struct locals *l);
 
-/* The gmp_once_do calls that an external thread is in, the innermost first: see sync/once.c. */
+/* The gmp_once_do calls that an external thread is in, the innermost first: see wait/once.c. */
 struct cleanup;
 struct cleanup *gmp__external_cleanups(void);
 void gmp__set_external_cleanups(struct cleanup *c);

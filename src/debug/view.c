@@ -9,8 +9,8 @@
 #include "mode/tracing.h"
 #include "netpoll.h"
 #include "select.h"
-#include "sync/mutex.h"
-#include "sync/sync.h"
+#include "wait/mutex.h"
+#include "wait/sync.h"
 #include "waiter.h"
 
 enum { CASES_MOST = 6 }; /* of a select that are shown */

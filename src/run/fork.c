@@ -54,7 +54,7 @@
 #include "debug/tracing.h"
 #include "debug/server.h"
 #include "faultsig.h"
-#include "fls.h"
+#include "wait/fls.h"
 #include "io/cleanup.h"
 #include "io/uring.h"
 #include "mode/cpusample.h"
@@ -64,7 +64,7 @@
 #include "proc.h"
 #include "sys/notify.h"
 #include "sys/resolve.h"
-#include "time/ticker.h"
+#include "wait/ticker.h"
 
 /* The descriptors that no other hook has closed. */
 static void close_own_fds(void)

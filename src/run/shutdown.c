@@ -37,14 +37,14 @@
 #include "run/shutdown.h"
 
 #include "base/os.h"
-#include "fls.h"
+#include "wait/fls.h"
 #include "g.h"
 #include "mode/owntls.h"
 #include "netpoll.h"
 #include "park.h"
 #include "ready.h"
 #include "spawn.h"
-#include "time/ticker.h"
+#include "wait/ticker.h"
 #include "timerheap.h"
 #include "waiter.h"
 

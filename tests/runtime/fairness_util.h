@@ -5,7 +5,7 @@
 
 #include "util.h"
 
-enum { STARVING = 1000000, PACE = 20000 }; /* ns; STARVING_NS and PACE_GREEN_NS of sync/mutex.c */
+enum { STARVING = 1000000, PACE = 20000 }; /* ns; STARVING_NS and PACE_GREEN_NS of wait/mutex.c */
 
 static inline void run_virtual(int procs, gmp_fn fn, void *arg)
 {

@@ -5,7 +5,7 @@
  */
 #include "fairness_util.h"
 
-enum { LOCKED = 1, PARKED = 2, WOKEN = 4, STUCK = 8 }; /* sync/mutex.c */
+enum { LOCKED = 1, PARKED = 2, WOKEN = 4, STUCK = 8 }; /* wait/mutex.c */
 
 static gmp_mutex mu = GMP_MUTEX_INIT;
 static int64_t counter;

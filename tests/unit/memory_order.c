@@ -8,7 +8,7 @@
 #define _GNU_SOURCE 1
 #include "check.h"
 
-#include "parkinglot.h"
+#include "wait/parkinglot.h"
 #include "runq.h"
 
 #include <errno.h>
@@ -19,8 +19,8 @@
 #include "chan.h"
 #include "netpoll.h"
 #include "step.h"
-#include "sync/mutex.h"
-#include "sync/sync.h"
+#include "wait/mutex.h"
+#include "wait/sync.h"
 #include "waiter.h"
 
 /* --- the rings: RUNQ-1, and ORD(runq.take) --- */

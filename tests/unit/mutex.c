@@ -14,10 +14,10 @@
 
 #include "base/atomic.h"
 #include "base/os.h"
-#include "parkinglot.h"
+#include "wait/parkinglot.h"
 #include "rt.h"
 #include "step.h"
-#include "sync/sync.h"
+#include "wait/sync.h"
 #include "sysmon.h"
 #include "timerheap.h"
 
@@ -147,7 +147,7 @@ TEST(mutex_timed_out_waiter_does_not_lock_bucket_again)
 	run_procs(1, time_out_before_unlock, NULL);
 }
 
-enum { WOKEN = 4, PARKED = 2 }; /* sync/mutex.c */
+enum { WOKEN = 4, PARKED = 2 }; /* wait/mutex.c */
 
 static int order[2], got;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests that each object of sync/ re-checks its state under the bucket lock before a caller parks
+ * Tests that each object of wait/ re-checks its state under the bucket lock before a caller parks
  * or wakes a waiter. The wrapped lot_lock changes the state before the bucket is locked.
  *
  * floors 0..6, wrap: lot_lock
@@ -11,7 +11,7 @@
 #include <errno.h>
 
 #include "base/atomic.h"
-#include "parkinglot.h"
+#include "wait/parkinglot.h"
 #include "rt.h"
 
 struct bucket *__real_lot_lock(const void *key);

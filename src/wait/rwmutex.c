@@ -66,8 +66,8 @@
 #include "base/os.h"
 #include "base/throw.h"
 #include "mode/chaos.h"
-#include "sync/mutex.h"
-#include "sync/sync.h"
+#include "wait/mutex.h"
+#include "wait/sync.h"
 #include "waiter.h"
 
 enum { LOCKED = MUTEX_LOCKED, STUCK = MUTEX_STUCK };

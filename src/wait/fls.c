@@ -36,7 +36,7 @@
  *   Slots in struct g: it has four full cache lines, and each parked G pays for them.
  *   Slots on the stack: they move deep frames to the next page.
  */
-#include "fls.h"
+#include "wait/fls.h"
 
 #include <errno.h>
 #include <stdlib.h>

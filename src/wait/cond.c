@@ -26,9 +26,9 @@
 #include "base/os.h"
 #include "base/throw.h"
 #include "mode/chaos.h"
-#include "parkinglot.h"
-#include "sync/mutex.h"
-#include "sync/sync.h"
+#include "wait/parkinglot.h"
+#include "wait/mutex.h"
+#include "wait/sync.h"
 
 struct cond_release {
 	struct bucket *b;

@@ -30,8 +30,8 @@
 #include "base/trace.h"
 #include "enter.h"
 #include "mode/chaos.h"
-#include "parkinglot.h"
-#include "sync/sync.h"
+#include "wait/parkinglot.h"
+#include "wait/sync.h"
 
 enum { NEW = 0, RUNNING = 1, WAITED = 2, DONE = GMP_ONCE_DONE_ };
 

@@ -46,7 +46,7 @@
  * NO_FENCE; without step 4 of the owner: mutant NO_RECHECK_IN_UNLOCK.
  */
 #include "base/os.h"
-#include "sync/mutex.h"
+#include "wait/mutex.h"
 
 enum { LOCKED = MUTEX_LOCKED, PARKED = MUTEX_PARKED, WOKEN = MUTEX_WOKEN };
 

@@ -62,7 +62,7 @@
  *   A pace of 2 us: about 20 per cent slower; of 10, 50, 100 or 1000 us: the same as 20.
  *   A yield of the unlocker at each hand-over (Go): unlock would switch.  Not measured.
  */
-#include "sync/mutex.h"
+#include "wait/mutex.h"
 
 #include <errno.h>
 
@@ -71,7 +71,7 @@
 #include "mode/chaos.h"
 #include "proc.h"
 #include "ready.h"
-#include "sync/sync.h"
+#include "wait/sync.h"
 #include "waiter.h"
 
 enum { LOCKED = MUTEX_LOCKED, PARKED = MUTEX_PARKED, WOKEN = MUTEX_WOKEN, STUCK = MUTEX_STUCK };

@@ -25,7 +25,7 @@
 
 #include "base/os.h"
 #include "mode/chaos.h"
-#include "parkinglot.h"
+#include "wait/parkinglot.h"
 
 enum { WAITERS = 1 };
 #define ONE_PERMIT (1ull << 32)

@@ -19,7 +19,7 @@
  * Rejected: a green thread for each tick.  It costs a switch more, and a scheduling round of its
  * own for each tick that is late.
  */
-#include "time/ticker.h"
+#include "wait/ticker.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -24,7 +24,7 @@
 #include "base/os.h"
 #include "base/throw.h"
 #include "mode/chaos.h"
-#include "parkinglot.h"
+#include "wait/parkinglot.h"
 
 enum { WAITERS = 1 };
 

@@ -38,7 +38,7 @@
 #include "g.h"
 #include "mode/vtime.h"
 #include "park.h"
-#include "parkinglot.h"
+#include "wait/parkinglot.h"
 #include "proc.h"
 #include "spawn.h"
 #include "timerheap.h"

@@ -19,7 +19,7 @@
 
 #include "base/os.h"
 #include "mode/chaos.h"
-#include "parkinglot.h"
+#include "wait/parkinglot.h"
 #include "waiter.h"
 
 /* Take back the arrival of a waiter that was cancelled, has timed out or is killed at shutdown. */

@@ -22,7 +22,7 @@
  *         treap are a hash of the address.  Enqueueing at both ends, and dequeueing any waiter of
  *         an address, costs O(1) after that.
  *  LOT-5  If a bucket is uncontended, no mutex waiter hashes to it, so an unlock may use a plain
- *         store (sync/mutex.c).  lot_mark_contended clears the mark under the bucket's lock before
+ *         store (wait/mutex.c).  lot_mark_contended clears the mark under the bucket's lock before
  *         a mutex waiter is enqueued; lot_reset, which sysmon calls, sets it under that lock if the
  *         bucket is empty.  The mark may be clear although the bucket is empty.
  *
