@@ -10,7 +10,7 @@
  *             blocking code, and makes parked green threads runnable
  *
  * Abstractions: begin, hold and drop are p_hold, p_hold_last and p_drop (src/enter.h; the protocol
- * is in src/preempt.h).  preempt is sched_preempt, hand_off is sched_hand_off.  leave is
+ * is in src/monitor/preempt.h).  preempt is sched_preempt, hand_off is sched_hand_off.  leave is
  * gmp_block_leave with leave_slow; block.pml is the model of blocking code without preemption.  The
  * data that belongs to a P is one location that is not atomic.
  *

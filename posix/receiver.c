@@ -112,7 +112,7 @@
 
 #include "base/os.h"
 #include "enter.h"
-#include "faultsig.h"
+#include "monitor/faultsig.h"
 #include "g.h"
 #include "m.h"
 #include "machine/frame.h"

@@ -56,7 +56,7 @@
 #include "posix/signal.h"
 #include "posix/thread.h"
 #include "posix/user.h"
-#include "sysmon.h"
+#include "monitor/sysmon.h"
 
 #ifndef SYS_landlock_restrict_self
 #define SYS_landlock_restrict_self 446 /* Linux 5.13 */

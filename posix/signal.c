@@ -56,7 +56,7 @@
 #include <unistd.h>
 
 #include "base/os.h"
-#include "faultsig.h"
+#include "monitor/faultsig.h"
 #include "posix/handler.h"
 #include "posix/hook.h"
 #include "posix/kill.h"

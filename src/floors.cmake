@@ -167,13 +167,13 @@ set(GMP_FLOOR4_HEADERS
 )
 
 set(GMP_FLOOR5
-	preempt.c
-	sysmon.c
+	monitor/preempt.c
+	monitor/sysmon.c
 	mode/longrun.c
 	mode/cpusample.c
 	mode/abandon.c
 	mode/abandon_${GMP_ARCH}.S
-	faultsig.c
+	monitor/faultsig.c
 )
 set(GMP_FLOOR5_HEADERS)
 

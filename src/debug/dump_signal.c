@@ -36,7 +36,7 @@
 #include "base/throw.h"
 #include "debug/dump.h"
 #include "enter.h"
-#include "faultsig.h"
+#include "monitor/faultsig.h"
 #include "types.h"
 
 enum { SIGNALS = 64, DUMPER_STACK = 256 * 1024 };

@@ -6,7 +6,7 @@
 
 #include "base/os.h"
 #include "enter.h"
-#include "faultsig.h"
+#include "monitor/faultsig.h"
 #include "mode/longrun.h"
 
 /*

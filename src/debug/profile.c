@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "enter.h"
-#include "faultsig.h"
+#include "monitor/faultsig.h"
 #include "mode/cpusample.h"
 
 enum {

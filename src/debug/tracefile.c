@@ -14,7 +14,7 @@
 #include "g.h"
 #include "proc.h"
 #include "runq.h"
-#include "sysmon.h"
+#include "monitor/sysmon.h"
 
 enum {
 	FULL_NS = 1 * MS, /* until the next pass, if a ring was a quarter full */

@@ -53,7 +53,7 @@
 #include "debug/dump_signal.h"
 #include "debug/tracing.h"
 #include "debug/server.h"
-#include "faultsig.h"
+#include "monitor/faultsig.h"
 #include "wait/fls.h"
 #include "io/cleanup.h"
 #include "io/uring.h"

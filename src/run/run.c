@@ -45,7 +45,7 @@
 #include "debug/schedtrace.h"
 #include "debug/server.h"
 #include "enter.h"
-#include "faultsig.h"
+#include "monitor/faultsig.h"
 #include "wait/fls.h"
 #include "g.h"
 #include "idle.h"
@@ -69,7 +69,7 @@
 #include "sys/notify.h"
 #include "sys/resolve.h"
 #include "run/shutdown.h"
-#include "sysmon.h"
+#include "monitor/sysmon.h"
 
 /* --- Ms --- */
 

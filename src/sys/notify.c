@@ -47,7 +47,7 @@
 #include "base/throw.h"
 #include "chan.h"
 #include "enter.h"
-#include "faultsig.h"
+#include "monitor/faultsig.h"
 #include "idle.h"
 #include "io/fd.h"
 

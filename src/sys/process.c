@@ -49,7 +49,7 @@
 #include "base/libc.h"
 #include "base/os.h"
 #include "enter.h"
-#include "faultsig.h"
+#include "monitor/faultsig.h"
 #include "io/cleanup.h"
 #include "io/fd.h"
 #include "park.h"

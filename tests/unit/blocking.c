@@ -14,7 +14,7 @@
 
 #include "poller.h"
 #include "rt.h"
-#include "sysmon.h"
+#include "monitor/sysmon.h"
 #include "timerheap.h"
 
 enum { PATIENCE_MS = 40000 }; /* a bound on failure only */

@@ -12,7 +12,7 @@
 #include "base/os.h"
 #include "rt.h"
 #include "sched.h"
-#include "sysmon.h"
+#include "monitor/sysmon.h"
 
 int __real_sysmon_start(void);
 int __wrap_sysmon_start(void);

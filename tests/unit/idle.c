@@ -21,7 +21,7 @@
 #include "poller.h"
 #include "proc.h"
 #include "rt.h"
-#include "sysmon.h"
+#include "monitor/sysmon.h"
 #include "waiter.h"
 
 #define PATIENCE (40000 * MS)  /* a bound on failure only */

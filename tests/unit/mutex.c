@@ -18,7 +18,7 @@
 #include "rt.h"
 #include "step.h"
 #include "wait/sync.h"
-#include "sysmon.h"
+#include "monitor/sysmon.h"
 #include "timerheap.h"
 
 struct bucket *__real_lot_lock(const void *key);

@@ -20,7 +20,7 @@
 #include "mode/spare.h"
 #include "rt.h"
 #include "runq.h"
-#include "sysmon.h"
+#include "monitor/sysmon.h"
 
 int __wrap_sysmon_start(void);
 void __wrap_sysmon_stop(void);

@@ -9,7 +9,7 @@
 #include "check.h"
 
 #include "handoff.h"
-#include "preempt.h"
+#include "monitor/preempt.h"
 #include "proc.h"
 
 #include <pthread.h>
@@ -19,7 +19,7 @@
 #include "rt.h"
 #include "runq.h"
 #include "mode/spare.h"
-#include "sysmon.h"
+#include "monitor/sysmon.h"
 
 int __wrap_sysmon_start(void);
 void __wrap_sysmon_stop(void);

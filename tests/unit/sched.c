@@ -18,7 +18,7 @@
 #include "proc.h"
 #include "rt.h"
 #include "runq.h"
-#include "sysmon.h"
+#include "monitor/sysmon.h"
 #include "waiter.h"
 
 int __wrap_sysmon_start(void);

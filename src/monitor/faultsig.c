@@ -46,7 +46,7 @@
  *
  * Everything here except init and fini is async-signal-safe.
  */
-#include "faultsig.h"
+#include "monitor/faultsig.h"
 
 #include <errno.h>
 #include <signal.h>

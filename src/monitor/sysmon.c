@@ -50,12 +50,12 @@
  *            both counts as 0 in between would report a deadlock.  An M that meanwhile found no
  *            deadlock, because sysmon counted, must check again: report_resume wakes it.
  */
-#include "sysmon.h"
+#include "monitor/sysmon.h"
 
 #include "base/emit.h"
 #include "base/os.h"
 #include "base/throw.h"
-#include "faultsig.h"
+#include "monitor/faultsig.h"
 #include "g.h"
 #include "handoff.h"
 #include "idle.h"
@@ -66,7 +66,7 @@
 #include "park.h"
 #include "wait/parkinglot.h"
 #include "pick.h"
-#include "preempt.h"
+#include "monitor/preempt.h"
 #include "proc.h"
 #include "ready.h"
 #include "runq.h"

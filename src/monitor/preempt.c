@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Preemption: which Ps sysmon takes; see preempt.h. */
-#include "preempt.h"
+#include "monitor/preempt.h"
 
 #include <unistd.h>
 
