@@ -23,8 +23,8 @@
  * finds.
  *
  * Models:
- *   src/mode/abandon.c: abandon_sig leave_sig abandon_ended abandon_ask abandon_one
- *   src/mode/abandon.c: abandon_release ask
+ *   src/variant/abandon.c: abandon_sig leave_sig abandon_ended abandon_ask abandon_one
+ *   src/variant/abandon.c: abandon_release ask
  *   src/m.c: thread_m m_abandon_locked m_wait_end
  *   src/run/run.c: abandon_rest m_main tear_down
  *   ORD: abandon

@@ -58,14 +58,14 @@
  *   src/ready.h: wake_if_idle stop_spinning
  *   src/ready.c: wake_for_queued sched_ask_one
  *   src/sched.c: execute_found_g0 due_or_global
- *   src/mode/thread.c: thread_arm thread_cancel_wait
+ *   src/variant/thread.c: thread_arm thread_cancel_wait
  *   src/wait/mutex_unlock.c: gmp_mutex_unlock
  *   src/wait/parkinglot.c: lot_mark_contended
  *   src/enter.h: rt_enter rt_leave
  *   src/idle.c: sched_stop
  *   src/run/run.c: run_main claim_runtime
  *   src/sys/notify.c: on_notify_signal close_pipe
- *   src/mode/cpusample.c: on_sigprof cpusample_stop cpusample_begin
+ *   src/observe/cpusample.c: on_sigprof cpusample_stop cpusample_begin
  *   ORD: deaf group.cancel group.expire poll.until sysmon poller.waking idle turn cancel
  *   ORD: uncontended external run notify sample.on pd.use
  *

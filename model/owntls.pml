@@ -23,11 +23,11 @@
  * block of the OS thread.
  *
  * Models:
- *   src/mode/owntls.h: owntls_load owntls_unload
+ *   src/variant/owntls.h: owntls_load owntls_unload
  *   src/machine/tlsblock.h: tlsblock_load
  *   src/machine/tlsblock_glibc.c: on_setxid
- *   src/mode/leave.c: park_own_g0
- *   src/mode/hooks.h: mode_enter
+ *   src/variant/leave.c: park_own_g0
+ *   src/variant.h: variant_enter
  *   src/sched.c: resume_g0
  *
  * Runs: the searches of scripts/model

@@ -34,9 +34,9 @@
  *   src/netpoll/record.h: netpoll_find
  *   src/netpoll.c: netpoll_watch watch_event side_ready
  *   src/debug/pprof_protobufc.c: load_protobufc pprof_available
- *   src/mode/owntls.c: owntls_is_used owntls_set_used
+ *   src/variant/owntls.c: owntls_is_used owntls_set_used
  *   src/machine/tlsblock_glibc.c: images_renew images_now
- *   src/mode/tracing.c: cputime_begin cputime_add
+ *   src/observe/tracing.c: cputime_begin cputime_add
  *   src/wait/done.c: shard_slow gmp_done_chan gmp_done_set gmp_done_get gmp_done_free
  *   src/service/group.c: place_take_locked place_free chunk_take is_empty_or_watched
  *   src/io/uring_liburing.c: uring_set_up uring_on
@@ -44,16 +44,16 @@
  *   src/service/service.h: service_key_once
  *   src/monitor/sysmon.c: note_stay
  *   src/park.c: is_descheduled
- *   src/mode/latency.c: latency_watch latency_note_running
+ *   src/observe/latency.c: latency_watch latency_note_running
  *   src/service/pool.c: pool_free_place gmp_pool_running
  *   src/io/fd.c: call_loop
  *   src/chan.c: gmp_chan_try_send gmp_chan_try_recv closed_and_empty gmp_chan_close waitq_dequeue
  *   src/base/lock.h: lock try_lock unlock lock_end
  *   src/wait/sem.c: acquire_now gmp_sem_release release_slow
- *   src/mode/cpusample.c: sample_take_sig cpusample_drain cpusample_begin cpusample_end
- *   src/mode/longrun.c: send_question longrun_ask answer_dump_sig longrun_answer_sig
- *   src/mode/longrun.c: longrun_answered longrun_drop
- *   src/mode/thread.c: thread_arm thread_resume hold_waiter thread_end_wait
+ *   src/observe/cpusample.c: sample_take_sig cpusample_drain cpusample_begin cpusample_end
+ *   src/observe/longrun.c: send_question longrun_ask answer_dump_sig longrun_answer_sig
+ *   src/observe/longrun.c: longrun_answered longrun_drop
+ *   src/variant/thread.c: thread_arm thread_resume hold_waiter thread_end_wait
  *   src/base/object.c: object_free
  *   src/wait/once.c: once_finish is_done once_do_slow
  *   src/wait/wg.c: gmp_wg_add wg_add_slow gmp_wg_wait_until

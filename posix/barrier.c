@@ -15,8 +15,8 @@
  *
  * Process-shared barriers are libc's alone; green threads wait as blocking code.
  */
-#include "mode/chaos.h"
 #include "posix/parked.h"
+#include "variant/chaos.h"
 #include "waiter.h"
 
 /* libc uses the first five words. */

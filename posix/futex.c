@@ -46,12 +46,12 @@
 #include <stdarg.h>
 #include <sys/syscall.h>
 
-#include "mode/chaos.h"
 #include "posix/clone.h"
 #include "posix/parked.h"
 #include "posix/rights.h"
 #include "posix/seccomp.h"
 #include "posix/user.h"
+#include "variant/chaos.h"
 
 #ifndef FUTEX_LOCK_PI2
 #define FUTEX_LOCK_PI2 13 /* Linux 5.14 */

@@ -14,8 +14,8 @@
  * pthread_mutex_init leaves the priority protocol out.  The kernel would look for the owner by its
  * thread id, which it does not know, and libc waits forever then.
  */
-#include "mode/chaos.h"
 #include "posix/sync.h"
+#include "variant/chaos.h"
 
 /* Bits of __kind, which static initializers make part of glibc's ABI. */
 enum { KIND_TYPE = 3, KIND_ROBUST = 16, KIND_SHARED = 128 };

@@ -112,10 +112,10 @@
 
 #include "base/os.h"
 #include "enter.h"
-#include "monitor/faultsig.h"
 #include "g.h"
 #include "m.h"
 #include "machine/frame.h"
+#include "monitor/faultsig.h"
 #include "park.h"
 #include "posix/handler.h"
 #include "posix/hook.h"

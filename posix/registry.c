@@ -7,10 +7,10 @@
 #include "base/os.h"
 #include "enter.h"
 #include "machine/tlslayout.h"
-#include "mode/owntls.h"
 #include "posix/kill.h"
 #include "posix/signal.h"
 #include "posix/thread.h"
+#include "variant/owntls.h"
 
 /* 25 records of a chain with 100,000 threads.  A struct of libc is aligned to 64 bytes. */
 enum { CHAINS = 4096, SELF_SHIFT = 6, RECORDS = 64 };

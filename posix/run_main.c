@@ -59,13 +59,13 @@
 
 #include "base/os.h"
 #include "enter.h"
-#include "mode/owntls.h"
 #include "posix/mask.h"
 #include "posix/outside.h"
 #include "posix/receiver.h"
 #include "posix/signal.h"
 #include "posix/thread.h"
 #include "run/fork.h"
+#include "variant/owntls.h"
 
 /* gmp-run sets it: 1, or once: programs that this one starts run without. */
 #define MARK "GMP_RUN"

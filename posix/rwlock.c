@@ -29,8 +29,8 @@
  */
 #include "base/os.h"
 #include "enter.h"
-#include "mode/chaos.h"
 #include "posix/parked.h"
+#include "variant/chaos.h"
 
 struct rwlock {
 	uint32_t readers;

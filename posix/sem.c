@@ -13,9 +13,9 @@
  * Process-shared semaphores (sem_init with pshared, sem_open) are libc's alone: a post of another
  * process would wake no green thread.  Green threads wait as blocking code.
  */
-#include "mode/chaos.h"
 #include "posix/cancel.h"
 #include "posix/parked.h"
+#include "variant/chaos.h"
 
 /* --- the attribute --- */
 

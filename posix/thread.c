@@ -15,8 +15,6 @@
 #include "enter.h"
 #include "g.h"
 #include "machine/tlslayout.h"
-#include "mode/owntls.h"
-#include "mode/owntls_spawn.h"
 #include "posix/cancel.h"
 #include "posix/mask.h"
 #include "posix/outside.h"
@@ -24,6 +22,8 @@
 #include "ready.h"
 #include "spawn.h"
 #include "stack.h"
+#include "variant/owntls.h"
+#include "variant/owntls_spawn.h"
 
 struct thread *thread_of(const struct g *gp)
 {

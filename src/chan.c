@@ -19,8 +19,8 @@
 #include "base/rand.h"
 #include "base/throw.h"
 #include "enter.h"
-#include "mode/chaos.h"
 #include "park.h"
+#include "variant/chaos.h"
 #include "waiter.h"
 
 /* --- elements --- */

@@ -8,8 +8,8 @@
 
 #include "types.h"
 
-/* The M of the calling OS thread, if that runs one G (mode/thread.c); otherwise NULL.  Does not
- * return to a thread that has left the runtime (mode/abandon.h). */
+/* The M of the calling OS thread, if that runs one G (variant/thread.c); otherwise NULL.  Does not
+ * return to a thread that has left the runtime (variant/abandon.h). */
 struct m *thread_m(void);
 
 /* The calling G; NULL for an external thread and in blocking code. */
@@ -96,10 +96,10 @@ static inline void drop_p(void)
 }
 
 /*
- * Begin a pause: work of the runtime on the calling M, which mode/longrun.c must not count as the
- * G's run.  A lookup of source positions takes libdw many milliseconds and a thread, and the probe
- * of own thread-locals waits for threads. Returns the argument of run_resume: NULL without a P, or
- * inside another pause.
+ * Begin a pause: work of the runtime on the calling M, which observe/longrun.c must not count as
+ * the G's run.  A lookup of source positions takes libdw many milliseconds and a thread, and the
+ * probe of own thread-locals waits for threads. Returns the argument of run_resume: NULL without a
+ * P, or inside another pause.
  */
 static inline struct p *run_pause(void)
 {
@@ -110,7 +110,7 @@ static inline struct p *run_pause(void)
 		return NULL;
 	}
 	bump(&pp->pauses, 1);
-	fence_light(); /* a signal of mode/longrun.c may come from here on */
+	fence_light(); /* a signal of observe/longrun.c may come from here on */
 	return pp;
 }
 
@@ -141,7 +141,7 @@ static inline void cancel_release(void)
 
 /*
  * Begin a call of an external thread that uses the runtime's memory.  Returns false if no run is
- * on. The end of a run waits for external threads inside, so pthread_cancel is deferred until
+ * on.  The end of a run waits for external threads inside, so pthread_cancel is deferred until
  * rt_leave.  No effect for Gs.
  */
 static inline bool rt_enter(void)

@@ -88,9 +88,9 @@ set(GMP_FLOOR1_HEADERS
 )
 
 set(GMP_FLOOR2
-	mode/latency.c
-	mode/tracing.c
-	mode/owntls.c
+	observe/latency.c
+	observe/tracing.c
+	variant/owntls.c
 	g.c
 	m.c
 	proc.c
@@ -104,12 +104,12 @@ set(GMP_FLOOR2
 	netpoll/owner.c
 	netpoll/multi.c
 	netpoll/fire.c
-	mode/chaos.c
+	variant/chaos.c
 )
 set(GMP_FLOOR2_HEADERS
 	enter.h
 	gstatus.def
-	mode/hooks.h
+	variant.h
 	netpoll/record.h
 	types.h
 	waiter.h
@@ -118,20 +118,20 @@ set(GMP_FLOOR2_HEADERS
 
 set(GMP_FLOOR3
 	stall.c
-	mode/vtime.c
+	variant/vtime.c
 	ready.c
 	source.c
 	idle.c
 	handoff.c
 	pin.c
-	mode/spare.c
+	monitor/spare.c
 	pick.c
-	mode/thread.c
-	mode/chaos_step.c
+	variant/thread.c
+	variant/chaos_step.c
 	sched.c
 	park.c
-	mode/leave.c
-	mode/owntls_spawn.c
+	variant/leave.c
+	variant/owntls_spawn.c
 )
 set(GMP_FLOOR3_HEADERS)
 
@@ -169,10 +169,10 @@ set(GMP_FLOOR4_HEADERS
 set(GMP_FLOOR5
 	monitor/preempt.c
 	monitor/sysmon.c
-	mode/longrun.c
-	mode/cpusample.c
-	mode/abandon.c
-	mode/abandon_${GMP_ARCH}.S
+	observe/longrun.c
+	observe/cpusample.c
+	variant/abandon.c
+	variant/abandon_${GMP_ARCH}.S
 	monitor/faultsig.c
 )
 set(GMP_FLOOR5_HEADERS)

@@ -7,7 +7,7 @@
 
 #include "base/os.h"
 #include "base/throw.h"
-#include "mode/owntls.h"
+#include "variant/owntls.h"
 
 enum { G_BATCH = 32, ID_BATCH = 64 };
 

@@ -5,13 +5,13 @@
 #include "base/os.h"
 #include "base/throw.h"
 #include "idle.h"
-#include "mode/latency.h"
-#include "mode/tracing.h"
+#include "monitor/spare.h"
+#include "observe/latency.h"
+#include "observe/tracing.h"
 #include "pick.h"
 #include "proc.h"
 #include "ready.h"
 #include "runq.h"
-#include "mode/spare.h"
 #include "timerheap.h"
 
 bool p_has_work(struct p *pp)
@@ -26,7 +26,7 @@ void sched_hand_off(struct p *pp, bool blocked)
 	bool start = false, awake = false, rests;
 	struct m *other = NULL;
 
-	/* the next run of the P is another thread's: mode/longrun.c must not signal this one */
+	/* the next run of the P is another thread's: observe/longrun.c must not signal this one */
 	st_rlx(&pp->tid, 0);
 	lock(&sched.lock, LR_SCHED);
 	st_rlx(&pp->m, (struct m *)NULL);

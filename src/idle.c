@@ -4,11 +4,9 @@
 
 #include "base/os.h"
 #include "g.h"
-#include "mode/hooks.h"
-#include "mode/latency.h"
-#include "mode/tracing.h"
-#include "mode/vtime.h"
 #include "netpoll.h"
+#include "observe/latency.h"
+#include "observe/tracing.h"
 #include "pick.h"
 #include "poller.h"
 #include "proc.h"
@@ -17,6 +15,8 @@
 #include "source.h"
 #include "stall.h"
 #include "timerheap.h"
+#include "variant.h"
+#include "variant/vtime.h"
 #include "waiter.h"
 
 /* Call the deadlock report if the run is stalled.  Returns until when to sleep. */
@@ -73,7 +73,7 @@ static void sleep_in_poller(struct glist *out)
 		until = stall_check(poll_time());
 	int64_t ns = until;
 
-	if (unlikely(mode_time_is_virtual())) {
+	if (unlikely(variant_time_is_virtual())) {
 		int64_t began = os_now();
 
 		ns = vtime_sleep(until);
@@ -145,7 +145,7 @@ void notify_poller(struct p *pp)
 	int64_t until = ld_seq(&sched.poll_until); /* ORD(poll.until): after the timers */
 
 	if (timer_is_missed(timers_next(pp), until) ||
-	    (until != INT64_MIN && (mode_time_is_virtual() || sched_is_stalled())))
+	    (until != INT64_MIN && (variant_time_is_virtual() || sched_is_stalled())))
 		gmp__poller.wake();
 }
 

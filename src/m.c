@@ -9,10 +9,10 @@
 #include "base/os.h"
 #include "base/throw.h"
 #include "enter.h"
-#include "mode/hooks.h"
-#include "mode/owntls.h"
 #include "poller.h"
 #include "runq.h"
+#include "variant.h"
+#include "variant/owntls.h"
 #include "waiter.h"
 
 enum { M_STACK = 256 * 1024 }; /* bytes of an M's stack */
@@ -232,7 +232,7 @@ leaves_by_jump static int leave_abandoned_g0(void *arg)
 	return gmp__gogo(&m->base, 0, m->g0);
 }
 
-/* Step 4 of the thread in mode/abandon.h. */
+/* Step 4 of the thread in variant/abandon.h. */
 _Noreturn void gmp__abandoned_end(void)
 {
 	struct m *m = gmp__abandonedm();
@@ -265,7 +265,7 @@ void m_sleep(struct m *m)
 
 void m_wake(struct m *m, bool in_poller)
 {
-	mode_delays_wakeup();
+	variant_delays_wakeup();
 	if (in_poller) {
 		gmp__poller.wake();
 		return;

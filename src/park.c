@@ -8,13 +8,13 @@
 #include "base/throw.h"
 #include "enter.h"
 #include "idle.h"
-#include "mode/chaos.h"
-#include "mode/latency.h"
-#include "mode/vtime.h"
+#include "observe/latency.h"
 #include "ready.h"
 #include "runq.h"
 #include "sched.h"
 #include "timerheap.h"
+#include "variant/chaos.h"
+#include "variant/vtime.h"
 #include "waiter.h"
 
 /* PREEMPT-6: time slices.  The kernel's are 4 ms or less, and a few threads wait for each CPU. */
@@ -135,7 +135,7 @@ static int park_green(struct m *m, unsigned why, unwait_fn unwait, commit_fn com
 
 /* --- an external thread waits --- */
 
-/* All steps of an external thread.  Mode hooks: virtual time (vtime_real), and a G that runs as an
+/* All steps of an external thread.  Variants: virtual time (vtime_real), and a G that runs as an
  * OS thread (thread_m, thread_arm, thread_resume). */
 static noinline int park_external(struct waiter *w, unsigned why, unwait_fn unwait,
 				  commit_fn commit, void *arg, int64_t deadline)
@@ -199,7 +199,7 @@ void ready_list(struct glist *list)
 /* --- yield --- */
 
 #ifdef GMP_DEBUG_CHECKS
-/* Mode hook of chaos: a call that may wait sometimes yields. */
+/* Chaos: a call that may wait sometimes yields. */
 noinline void gmp__chaos_point(void)
 {
 	if (chaos_draw(3))

@@ -50,7 +50,7 @@
  *
  * An external thread has its sudog on its own stack.  For it steps 4 to 8 are: ARMED, commit, futex
  * on w->state.  It claims itself at its deadline.  It cannot be cancelled, except a G that runs as
- * an OS thread (mode/thread.h).  If a waker has claimed it, it returns only after ready has set
+ * an OS thread (variant/thread.h).  If a waker has claimed it, it returns only after ready has set
  * WAITER_DONE, so the waker may use its sudog (copy an element, link it into a list).
  *
  * Verified by model/park.pml.
@@ -65,8 +65,8 @@
 #include <errno.h>
 
 #include "enter.h"
-#include "mode/thread.h"
 #include "types.h"
+#include "variant/thread.h"
 
 /* The waiter of an external thread, on its stack. */
 struct external {
@@ -119,7 +119,7 @@ static inline bool self_cancelled(void)
 /* Yield: move the calling G behind the other runnable Gs. */
 int park_yield(void);
 
-/* Leave steps of a wait (steps 4 to 8) and of a yield: mode/leave.h. */
+/* Leave steps of a wait (steps 4 to 8) and of a yield: variant/leave.h. */
 int park_g0(void *m);
 int yield_g0(void *m);
 

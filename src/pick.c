@@ -136,7 +136,7 @@ void pick_begin(struct p *pp)
 {
 	struct turns *t = &pp->turns;
 	uint32_t check_at = pp->check_at, runs = (uint32_t)pp->count.switches - t->from;
-	uint64_t now = mode_ticks(pp);
+	uint64_t now = variant_ticks(pp);
 
 	if (ld_rlx(&pp->attention) & ATTENTION_YIELDED) {
 		if (t->began)
@@ -176,7 +176,7 @@ static void end_interval(struct p *pp, uint64_t now, bool whole)
 
 noinline struct g *check_global(struct p *pp)
 {
-	end_interval(pp, mode_ticks(pp), true);
+	end_interval(pp, variant_ticks(pp), true);
 	poll_if_due(pp);
 	return from_global(pp, GLOBAL_CHECK_BATCH);
 }
@@ -208,7 +208,7 @@ static uint32_t waiting_for_turn(struct p *pp)
 noinline struct g *take_turn(struct p *pp)
 {
 	struct turns *t = &pp->turns;
-	uint64_t now = mode_ticks(pp);
+	uint64_t now = variant_ticks(pp);
 	struct g *gp;
 
 	if (!t->began) {

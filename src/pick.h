@@ -54,10 +54,10 @@
 #ifndef GMP_PICK_H
 #define GMP_PICK_H
 
-#include "mode/hooks.h"
 #include "runq.h"
 #include "source.h"
 #include "types.h"
+#include "variant.h"
 
 enum {
 	INHERIT_MAX = 64, /* PICK-1: the clock is read once in so many switches */
@@ -76,7 +76,7 @@ static noinline bool pick_slice_continues(struct p *pp)
 {
 	uint64_t now = cpu_ticks();
 
-	if (mode_ignores_clock())
+	if (variant_ignores_clock())
 		return false;
 	if (!pp->slice_end)
 		pp->slice_end = now + SLICE_TICKS;

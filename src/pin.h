@@ -10,7 +10,7 @@
  *   PIN-3  With preemption, the thread that called gmp_run runs the first G until that waits or
  *          yields, and then no other G, unless the first G binds or pins itself: its M is bound
  *          without a G, and does not count against max_threads.  So a G that computes never keeps
- *          gmp_run from returning (mode/abandon.h).  If no other M can be made, it runs all Gs.
+ *          gmp_run from returning (variant/abandon.h).  If no other M can be made, it runs all Gs.
  *
  * Steps of a bound G
  *   1 the G parks, yields or ends: its M hands its P off (handoff.h) and sleeps on its futex, in no

@@ -10,11 +10,11 @@
 #include "base/os.h"
 #include "base/rand.h"
 #include "g.h"
-#include "mode/hooks.h"
-#include "mode/owntls.h"
 #include "netpoll/record.h"
 #include "runq.h"
 #include "timerheap.h"
+#include "variant.h"
+#include "variant/owntls.h"
 
 struct sched sched;
 
@@ -50,7 +50,7 @@ static struct p *p_new(int id)
 	pp->sample_in = 1;
 	pp->watched.since = NEVER;
 	st_rlx(&pp->status, P_RETIRED);
-	mode_p_init(pp);
+	variant_p_init(pp);
 	pp->rand = rand_start(sched.options.c.seed, (uint64_t)id);
 	return pp;
 }

@@ -14,8 +14,8 @@
 #ifndef GMP_PROC_H
 #define GMP_PROC_H
 
-#include "m.h"
 #include "base/emit.h"
+#include "m.h"
 #include "types.h"
 
 /* --- the arena of Gs, the queues and the Ps --- */

@@ -4,12 +4,12 @@
 
 #include "base/os.h"
 #include "enter.h"
-#include "mode/hooks.h"
-#include "mode/latency.h"
-#include "mode/tracing.h"
+#include "observe/latency.h"
+#include "observe/tracing.h"
 #include "proc.h"
 #include "runq.h"
 #include "timerheap.h"
+#include "variant.h"
 #include "waiter.h"
 
 /*
@@ -186,7 +186,7 @@ static noinline void observe_here(struct p *pp, struct g *gp, bool next)
 
 	if (pp->sample_in == 0) /* it was drawn */
 		latency_sample(pp, gp, cause);
-	trace_ready(gp, mode_takes_next(pp, next) ? QUEUE_RUNNEXT : QUEUE_RING, cause);
+	trace_ready(gp, variant_takes_next(pp, next) ? QUEUE_RUNNEXT : QUEUE_RING, cause);
 }
 
 inline void sched_submit_here(struct p *pp, struct g *gp, bool next)
@@ -194,7 +194,7 @@ inline void sched_submit_here(struct p *pp, struct g *gp, bool next)
 	g_set_status(gp, G_RUNNABLE);
 	if (unlikely(latency_draw(pp)) || unlikely(recording()))
 		observe_here(pp, gp, next);
-	if (mode_takes_next(pp, next))
+	if (variant_takes_next(pp, next))
 		gp = runnext_swap(pp, gp);
 	if (gp) {
 		runq_put(pp, gp);
@@ -226,7 +226,7 @@ void sched_run_next(struct g *gp)
 	struct p *pp = hold_p();
 
 	/* a G that is runnext already stays */
-	if (pp && mode_has_runnext(pp) && !ld_rlx(&pp->runnext) && runq_take_back(pp, gp))
+	if (pp && variant_has_runnext(pp) && !ld_rlx(&pp->runnext) && runq_take_back(pp, gp))
 		runnext_swap(pp, gp);
 	drop_p();
 }

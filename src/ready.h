@@ -14,7 +14,7 @@
  *                                                             that queue (PICK-3)
  *    itself: it yields         the second ring                no
  *
- * A P without runnext (mode/hooks.h: mode_has_runnext) has only the first ring, and puts a single G
+ * A P without runnext (variant.h: variant_has_runnext) has only the first ring, and puts a single G
  * at its tail too.  Gs of timers go to the tail there, and if the ring is empty or has no room.
  *
  * The story of scheduling: sched.h.  The wakeup protocol, of which wake_if_idle and wakep are the

@@ -9,8 +9,8 @@
 #include "base/os.h"
 #include "base/throw.h"
 #include "g.h"
-#include "mode/hooks.h"
-#include "mode/latency.h"
+#include "observe/latency.h"
+#include "variant.h"
 
 static enum lane lane_of(const struct g *gp);
 static void *gq_new_entry(struct gqueue *q);
@@ -342,7 +342,7 @@ static void gq_grow(struct gqueue *q)
 
 static enum lane lane_of(const struct g *gp)
 {
-	return ld_rlx(&gp->stack) || mode_has_one_lane() ? LANE_RUN : LANE_NEW;
+	return ld_rlx(&gp->stack) || variant_has_one_lane() ? LANE_RUN : LANE_NEW;
 }
 
 /* Append an entry, which the caller fills. */
@@ -367,7 +367,7 @@ void gq_put(struct g *gp)
 
 void gq_put_yielded(struct g *gp)
 {
-	if (!mode_has_second_ring()) {
+	if (!variant_has_second_ring()) {
 		gq_put(gp);
 		return;
 	}

@@ -64,7 +64,7 @@
  * each.  A new G made by gmp_go that leaves a full ring becomes a compact record of 32 bytes
  * instead of 264 (G-3 of g.h).
  *
- * Earlier scheduler generations (mode/hooks.h) are special cases, chosen when a P is made.
+ * Earlier scheduler generations (variant.h) are special cases, chosen when a P is made.
  * GMP_SCHED_LOCAL: no runnext and no second ring.  GMP_SCHED_GLOBAL: the same, and a ring without
  * room is always full, so every G goes through the global queue, one at a time.
  *

@@ -28,19 +28,19 @@
 #include "g.h"
 #include "handoff.h"
 #include "idle.h"
-#include "mode/chaos_step.h"
-#include "mode/hooks.h"
-#include "mode/latency.h"
-#include "mode/thread.h"
-#include "mode/tracing.h"
+#include "monitor/spare.h"
+#include "observe/latency.h"
+#include "observe/tracing.h"
 #include "pick.h"
 #include "pin.h"
 #include "proc.h"
 #include "ready.h"
 #include "runq.h"
 #include "source.h"
-#include "mode/spare.h"
 #include "timerheap.h"
+#include "variant.h"
+#include "variant/chaos_step.h"
+#include "variant/thread.h"
 #include "waiter.h"
 
 leaves_by_jump static int restart_search_g0(struct m *m);
@@ -89,7 +89,7 @@ leaves_by_jump static int schedule_restart_g0(struct m *m)
 	return gmp__mcall(&left, schedule_base_g0, m, m->g0);
 }
 
-/* First run of gp, which a timer made, on an OS thread (mode/thread.c).  If there is none, or no
+/* First run of gp, which a timer made, on an OS thread (variant/thread.c).  If there is none, or no
  * memory for what a mode gives gp, gp tries again after another G has ended. */
 leaves_by_jump static noinline int begin_elsewhere_g0(struct m *m, struct g *gp)
 {
@@ -107,7 +107,7 @@ leaves_by_jump static noinline int begin_elsewhere_g0(struct m *m, struct g *gp)
 /* First run of gp: give it a stack. */
 leaves_by_jump static noinline int begin_g0(struct m *m, struct g *gp)
 {
-	if (unlikely(!mode_begins_here(m->p, gp)))
+	if (unlikely(!variant_begins_here(m->p, gp)))
 		return begin_elsewhere_g0(m, gp);
 	g_bind_stack(m->p, gp);
 	gp->resume &= (uint8_t)~RESUME_UNSHARED;
@@ -118,7 +118,7 @@ leaves_by_jump static noinline int begin_g0(struct m *m, struct g *gp)
 			gp->lockedm = m;
 			m->npinned++;
 		}
-		mode_enter(m, gp, true);
+		variant_enter(m, gp, true);
 	}
 	san_leave(&m->san, &gp->san);
 	leave_section(m);
@@ -128,7 +128,7 @@ leaves_by_jump static noinline int begin_g0(struct m *m, struct g *gp)
 /* Switch to gp, which has RESUME_* bits or had a result other than 0. */
 leaves_by_jump static int resume_g0(struct m *m, struct g *gp, int result)
 {
-	mode_enter(m, gp, false);
+	variant_enter(m, gp, false);
 	st_rlx(&gp->w.state, WAITER_IDLE);
 	san_leave(&m->san, &gp->san);
 	leave_section(m);
@@ -162,7 +162,7 @@ leaves_by_jump static noinline int end_wait_g0(struct m *m, struct g *gp, uint32
  * another M, forward it instead (pin.h); then m searches again, or leaves if the runtime stops. */
 leaves_by_jump static noinline int resume_slow_g0(struct m *m, struct g *gp, uint32_t state)
 {
-	if (likely(mode_only_enters(gp) && state <= WAITER_CLAIMED))
+	if (likely(variant_only_enters(gp) && state <= WAITER_CLAIMED))
 		return resume_g0(m, gp, 0);
 	if (gp->resume & RESUME_BOUND)
 		return pin_hand_over(m, gp) ? restart_search_g0(m) : leave_g0(m);

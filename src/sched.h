@@ -29,7 +29,7 @@
  * 6. Pin (pin.h).  A G that is bound or pinned is forwarded to its own M.
  * 7. Park (park.h).  One wait protocol for all objects: commit on g0, claim by one waker, ready.
  *
- * Ps are in proc.h, Ms in m.h, queues in runq.h, optional modes in mode/hooks.h.
+ * Ps are in proc.h, Ms in m.h, queues in runq.h, variants in variant.h.
  *
  * Where does a change go?
  *   the order of the sources                       sched.c: schedule_g0, find_runnable_g0
@@ -44,7 +44,7 @@
  *   work at the end of a G                         an AT_END_* bit (types.h), g.c:run_exit_hooks
  *   a new source of runnable Gs                    a function that returns a struct glist; calls in
  *                                                  source.c, and a count in stall.c
- *   an optional mode                               mode/hooks.h
+ *   an optional mode                               variant.h
  *
  * Conventions
  *   A function whose name ends in _g0 runs on g0 and does not return: it ends in a jump into a G,
@@ -67,7 +67,7 @@ void mstart(struct m *m);
 /* Find a G and switch to it.  m has a P and no G; it does not spin. */
 int schedule_g0(struct m *m);
 
-/* Leave steps (mode/leave.h).  Final scheduler step of an exiting G. */
+/* Leave steps (variant/leave.h).  Final scheduler step of an exiting G. */
 int sched_exit_g0(void *m);
 /* The G of m runs without a P and must not continue: enqueue it, and let m wait for a P. */
 int sched_without_p_g0(void *m);

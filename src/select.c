@@ -42,9 +42,9 @@
 #include <stdlib.h>
 
 #include "chan.h"
-#include "mode/chaos.h"
-#include "mode/thread.h"
 #include "park.h"
+#include "variant/chaos.h"
+#include "variant/thread.h"
 
 enum { CASES_ON_STACK = 64 }; /* with more cases the arrays are allocated */
 

@@ -4,12 +4,12 @@
 
 #include "base/emit.h"
 #include "base/os.h"
-#include "mode/hooks.h"
-#include "mode/latency.h"
 #include "netpoll.h"
+#include "observe/latency.h"
 #include "ready.h"
 #include "runq.h"
 #include "timerheap.h"
+#include "variant.h"
 #include "waiter.h"
 
 enum {
@@ -30,7 +30,7 @@ static int64_t read_clock(struct p *pp)
 {
 	int64_t now = ld_rlx(&sched.virtual_now);
 
-	if (unlikely(now)) {           /* mode_time_is_virtual */
+	if (unlikely(now)) {           /* variant_time_is_virtual */
 		pp->clock_read_at = 0; /* check timers at every step, whatever the real time is */
 		return now;
 	}
@@ -86,7 +86,7 @@ static bool due_in_front(struct p *pp)
 static void charge_timers(struct p *pp, uint32_t n)
 {
 	uint32_t runs = (uint32_t)ld_rlx(&pp->count.switches) - pp->due_from;
-	uint64_t now = mode_ticks(pp);
+	uint64_t now = variant_ticks(pp);
 	int64_t used = (int64_t)(now - pp->due_since), theirs = runs > n ? used / runs * n : used;
 	int64_t budget = pp->due_budget - theirs + DUE_SHARE * (used - theirs);
 
@@ -97,7 +97,7 @@ static void charge_timers(struct p *pp, uint32_t n)
 /* Credit the time since due_since to the other Gs.  Returns false if they must run on. */
 static bool timers_may_run(struct p *pp)
 {
-	uint64_t now = mode_ticks(pp);
+	uint64_t now = variant_ticks(pp);
 
 	int64_t earned = DUE_SHARE * (int64_t)(now - pp->due_since);
 
@@ -130,7 +130,7 @@ noinline void run_own_timers(struct p *pp)
 {
 	if (pp->due) {
 		if (due_in_front(pp)) {
-			if (pp->wake_deferred && mode_ticks(pp) - pp->due_since > TICKS_10US)
+			if (pp->wake_deferred && variant_ticks(pp) - pp->due_since > TICKS_10US)
 				sched_submit_late(pp);
 			return;
 		}
@@ -143,7 +143,7 @@ noinline void run_own_timers(struct p *pp)
 		sched_submit_late(pp);
 	if (timers_next(pp) > now)
 		return;
-	if (!mode_has_runnext(pp) || !others_wait(pp)) {
+	if (!variant_has_runnext(pp) || !others_wait(pp)) {
 		pp->due_budget = SLICE_TICKS;
 		run_timers(pp, pp, now);
 	} else if (timers_may_run(pp)) {

@@ -29,14 +29,14 @@
 #include "base/throw.h"
 #include "enter.h"
 #include "g.h"
-#include "mode/chaos.h"
-#include "mode/owntls_spawn.h"
 #include "park.h"
-#include "wait/parkinglot.h"
 #include "pin.h"
 #include "proc.h"
 #include "ready.h"
 #include "sched.h"
+#include "variant/chaos.h"
+#include "variant/owntls_spawn.h"
+#include "wait/parkinglot.h"
 #include "waiter.h"
 
 _Static_assert(_Alignof(struct sudog) > JOIN_DONE, "no sudog has the address of a state");

@@ -59,8 +59,8 @@
 #include <string.h>
 
 #include "base/atomic.h"
-#include "base/lock.h"
 #include "base/emit.h"
+#include "base/lock.h"
 #include "base/os.h"
 #include "base/san.h"
 #include "base/throw.h"

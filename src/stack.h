@@ -34,7 +34,7 @@ void stack_limit(uint64_t bytes);
 /* Unmaps everything but the stacks that are kept.  No other stack may be in use. */
 void stack_fini(void);
 
-/* A stack that is in use after the end of its run (mode/abandon.h). */
+/* A stack that is in use after the end of its run (variant/abandon.h). */
 struct kept_stack {
 	char *lo;
 	unsigned klass;

@@ -27,8 +27,8 @@
 #define GMP_TIMERHEAP_H
 
 #include "enter.h"
-#include "mode/hooks.h"
 #include "types.h"
+#include "variant.h"
 
 enum { TIMER_SLACK = 50000 }; /* ns: TIMER-5 */
 
@@ -81,7 +81,7 @@ static inline uint64_t time_between(int64_t from, int64_t to)
 /* TIMER-5: how many ns late a timer may fire together with later ones. */
 static inline int64_t timer_slack(void)
 {
-	return mode_time_is_virtual() ? 0 : TIMER_SLACK;
+	return variant_time_is_virtual() ? 0 : TIMER_SLACK;
 }
 /* Is a thread that sleeps until `until` too late for a timer at `when`? */
 static inline bool timer_is_missed(int64_t when, int64_t until)

@@ -212,10 +212,10 @@ enum {
 	/* Made by gmp_go and has not run, so that only the run queue has a pointer to it (G-3).
 	 * Set by gmp_go, cleared by begin_g0. */
 	RESUME_UNSHARED = 1 << 5,
-	/* The time since ready_at must be recorded: mode/latency.h, which sets and clears it. */
+	/* The time since ready_at must be recorded: observe/latency.h, which sets and clears it. */
 	RESUME_MEASURED = 1 << 6,
-	/* It has thread-locals of its own: mode/owntls.h.  Set at the spawn or the first run, never
-	 * cleared. */
+	/* It has thread-locals of its own: variant/owntls.h.  Set at the spawn or the first run,
+	 * never cleared. */
 	RESUME_OWN_TLS = 1 << 7,
 };
 
@@ -243,14 +243,14 @@ struct g {
 	uint8_t reason;      /* (a) enum waitreason */
 	bool trimmed;        /* (a) sysmon has checked its stack since it parked */
 	uint8_t resume;      /* (o) RESUME_* */
-	uint8_t measured;    /* (o) with RESUME_MEASURED: see mode/latency.h */
+	uint8_t measured;    /* (o) with RESUME_MEASURED: see observe/latency.h */
 	bool uncancellable;  /* (o) cancellation does not end its present wait */
 	bool cancelled;      /* (a) */
 	uint32_t token;      /* (c) identifies it as a lock owner: index + 1 */
 	uint32_t born;       /* (a) when it was made: see g_born_at */
 	union {
 		struct g *schedlink;   /* (o) next in the list that holds it */
-		struct waiter *awaits; /* (a) if it runs as an OS thread: see mode/thread.c */
+		struct waiter *awaits; /* (a) if it runs as an OS thread: see variant/thread.c */
 	};
 	unwait_fn unwait; /* (o) undoes its present wait */
 
@@ -359,7 +359,7 @@ enum {
 	/* The running G yields at its next checkpoint, except for PREEMPT-6, where the checkpoint
 	 * clears the bit.  Set by sched_ask_yield. */
 	ATTENTION_YIELD = 1 << 3,
-	/* GMP_DEBUG=chaos: each step takes the slow path (mode/chaos.c).  Constant. */
+	/* GMP_DEBUG=chaos: each step takes the slow path (variant/chaos.c).  Constant. */
 	ATTENTION_CHAOS = 1 << 4,
 	/* Gs that are pinned to the P's M may be in m->pinned.  Set by pin_send and p_bind, cleared
 	 * by pin_take.  May be set although the list is empty, or the P has another M. */
@@ -381,7 +381,7 @@ struct counters {
 		spins, timers_fired, blocks, ran;
 };
 
-/* --- scheduling latency: mode/latency.h --- */
+/* --- scheduling latency: observe/latency.h --- */
 
 /* A run of a G that sysmon has seen in two polls: PREEMPT-6.  It is that of an earlier G if sysmon
  * has not seen the present one. */
@@ -416,8 +416,8 @@ struct probe {
 
 enum { GLOBAL_INTERVAL = 61 }; /* PICK-3; a prime: no beat with a rhythm of the program */
 
-/* When a P last checked the global queue and its second ring: pick.c.  Times are mode_ticks, counts
- * are lower halves. */
+/* When a P last checked the global queue and its second ring: pick.c.  Times are variant_ticks,
+ * counts are lower halves. */
 struct turns {
 	uint32_t every; /* so many switches after it the next one is due */
 	uint32_t from;  /* the count of switches then */
@@ -464,7 +464,7 @@ struct p {
 
 	struct stackcache stacks aligned_to(CACHE_LINE); /* (o) */
 	struct g *gfree[GFREE_CACHE];                    /* (o) free g structs, LIFO */
-	struct tlsblock *blocks;  /* (o) free thread-local blocks, LIFO: mode/owntls.h */
+	struct tlsblock *blocks;  /* (o) free thread-local blocks, LIFO: variant/owntls.h */
 	uint32_t nblocks;         /* (o) */
 	uint64_t id_next, id_end; /* (o) ids for new Gs */
 	uint64_t slice_end;       /* (o) cpu_ticks; 0: the slice has not been timed yet: PICK-1 */
@@ -513,7 +513,8 @@ struct p {
 enum taken { P_KEPT = 0, P_ASKED = 1, P_TAKEN = 2, P_WANTED = 3 };
 
 /*
- * m.leave: how the OS thread of an M whose G makes no call leaves a run that ends (mode/abandon.h).
+ * m.leave: how the OS thread of an M whose G makes no call leaves a run that ends
+ * (variant/abandon.h).
  *
  *   LEAVE_NONE      not asked
  *   LEAVE_ASKED     asked by a signal.  Entered by the end of the run; left by the thread, to NONE
@@ -528,7 +529,7 @@ enum leave { LEAVE_NONE, LEAVE_ASKED, LEAVE_LEFT, LEAVE_ENDED, LEAVE_DETACHED };
  * must not touch the G after another thread can see what it published. */
 typedef void (*commit_fn)(void *arg);
 
-/* An M that the CPU profile may sample: mode/cpusample.h.  Guarded by its lock. */
+/* An M that the CPU profile may sample: observe/cpusample.h.  Guarded by its lock. */
 struct sampled {
 	struct m *next, **at; /* all Ms whose OS threads run; at: what points to it */
 	int tid;
@@ -570,11 +571,11 @@ struct m {
 	bool dead;           /* (l) it runs nothing any more, and ends */
 	int id;              /* (c) */
 	int tid;             /* (c) (a) the kernel's thread id; 0: its thread does not run yet */
-	bool alone;          /* (l) it is the OS thread of one G: mode/thread.c */
+	bool alone;          /* (l) it is the OS thread of one G: variant/thread.c */
 	bool killed;         /* (o) of such an M: shutdown kills its G; the wait never returns */
 	void *way_out;       /* (o) of such an M: a jmp_buf */
 	void *altstack;      /* (o) for signal handlers */
-	void *tp;            /* (c) the thread pointer of its thread: mode/owntls.h */
+	void *tp;            /* (c) the thread pointer of its thread: variant/owntls.h */
 	struct tlsblock *kept_block; /* (o) of its G, once it has LEFT */
 
 	struct p *held;      /* (l) the P that it was given last; NULL: it is stopping */
@@ -586,12 +587,13 @@ struct m {
 	uint32_t block_site;  /* (o) index in p.sections */
 	uint64_t block_began; /* (o) cpu_ticks; 0: this section is not timed */
 	uint64_t left_id;     /* (o) the G that left its stack last, for trace events on g0 */
-	uint64_t ran_from;  /* (a) cpu_ticks when its G began to run: mode/tracing.h; 0: unknown */
-	uint64_t sigmask;   /* (o) what libgmprt_posix has set on the OS thread: posix/mask.c */
-	int64_t taken_at;   /* (l) when its P was taken last; the clock of os_now */
-	struct stay stay;   /* (a) of that P then; constant while P_TAKEN */
-	uint64_t taken_run; /* (a) p_steps of that P when sysmon asked for it */
-	uint32_t leave;     /* (a) enum leave */
+	uint64_t
+		ran_from; /* (a) cpu_ticks when its G began to run: observe/tracing.h; 0: unknown */
+	uint64_t sigmask; /* (o) what libgmprt_posix has set on the OS thread: posix/mask.c */
+	int64_t taken_at; /* (l) when its P was taken last; the clock of os_now */
+	struct stay stay; /* (a) of that P then; constant while P_TAKEN */
+	uint64_t taken_run;     /* (a) p_steps of that P when sysmon asked for it */
+	uint32_t leave;         /* (a) enum leave */
 	struct kept_stack kept; /* (o) the stack of its G, once it has LEFT */
 	struct os_sleep sleep;  /* written by the end of the run while LEAVE_NONE, read by the
 				 * handler while LEAVE_ASKED; may be an earlier sleep */
@@ -639,7 +641,7 @@ typedef int (*leave_fn)(void *m);
 /* Observes a G that has just left its stack, to wait or to end; on g0, no locks held. */
 typedef void (*observe_fn)(struct g *gp);
 
-/* See mode/leave.h. */
+/* See variant/leave.h. */
 struct leave_steps {
 	leave_fn park, yield, exit, without_p, exit_without_p;
 };
@@ -673,7 +675,7 @@ struct sched {
 	/* These outlive a run: external threads read them, and count in `external`, at any time. */
 	uint32_t state;      /* (a) enum runstate */
 	uint32_t external;   /* (a) external threads inside a call that uses the runtime */
-	int64_t virtual_now; /* (a) the virtual time (mode/vtime.c); 0: time is real */
+	int64_t virtual_now; /* (a) the virtual time (variant/vtime.c); 0: time is real */
 	uint32_t chaos;      /* (a) DEBUG_chaos in this run */
 	/* From here on cleared for each run. */
 	uint32_t run;             /* (c) number of the run: identifies a timer of an earlier run */
@@ -711,7 +713,7 @@ struct sched {
 	bool asymmetric;                  /* (c) os_membarrier works: submitters need no fence */
 	int cpus;                         /* (c) */
 	struct leave_steps leave;         /* (a) those of `untraced`, or of debug/tracing.c */
-	struct leave_steps untraced;      /* (a) mode/leave.h */
+	struct leave_steps untraced;      /* (a) variant/leave.h */
 
 	struct lock lock aligned_to(CACHE_LINE);
 	struct gqueue gq[LANES]; /* (l) the global run queue: see runq.h */
@@ -733,7 +735,7 @@ struct sched {
 	int npreempted;          /* (l) (a) of these, Gs whose P was taken by preemption */
 	uint64_t preemptions;    /* (a) how often a P was taken that way */
 	uint64_t unannounced;    /* (a) of these, from a thread that slept in the kernel */
-	uint64_t ran_without_p;  /* (a) cpu_ticks of Gs without a P: mode/tracing.h */
+	uint64_t ran_without_p;  /* (a) cpu_ticks of Gs without a P: observe/tracing.h */
 	uint64_t preempted_ns;   /* (a) how long Gs ran without a P after that */
 	uint64_t refused;        /* (a) how often a P was kept for want of an OS thread */
 	uint64_t timers_skipped; /* (a) periods of timers without a run: USERTIMER-5 */
@@ -761,7 +763,7 @@ struct sched {
 	struct g *main;                   /* (c) its end ends the run; NULL under gmp_start */
 
 	uint64_t admitted;      /* (a) signals that sysmon does not block: bit signo - 1 */
-	int64_t longest_run;    /* (a) sysmon's, ns: see mode/latency.h */
+	int64_t longest_run;    /* (a) sysmon's, ns: see observe/latency.h */
 	int64_t longest_queued; /* (a) sysmon's, ns */
 	uint64_t latency_told[GMP_LATENCY_CAUSES + 1]; /* (a) stats.c: longest that were reported */
 	uint32_t errand;                               /* (a) 1: sysmon must call on_errand */
@@ -779,7 +781,7 @@ static inline int64_t rt_now(void)
 	return likely(!now) ? os_now() : now;
 }
 
-/* The seed repeats the run step by step (mode/vtime.h), so nothing may depend on the machine's
+/* The seed repeats the run step by step (variant/vtime.h), so nothing may depend on the machine's
  * speed. */
 static inline bool rt_replays(void)
 {

@@ -24,7 +24,7 @@
  *   ARCH_SHADOW_STATUS  the thread's shadow stack at the second argument (os_shadow_stack)
  *
  * Files of the machine, in src/floors.cmake: base/arch_<arch>.h, context_<arch>.S, and
- * machine/frame_, machine/unwind_, machine/calltarget_ and mode/abandon_<arch>.  Only this file,
+ * machine/frame_, machine/unwind_, machine/calltarget_ and variant/abandon_<arch>.  Only this file,
  * machine/frame.h and base/glibc_floor.h test which machine it is.
  */
 #ifndef GMP_ARCH_H

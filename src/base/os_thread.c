@@ -13,7 +13,8 @@
  *               was started or ended shortly before (os_thread_recount_ns).
  *   OSTHREAD-2  A count of the process's threads is compared only if no thread has counted itself
  *               meanwhile.
- *   OSTHREAD-3  A thread that leaves the runtime (mode/abandon.h) does not count until it is back.
+ *   OSTHREAD-3  A thread that leaves the runtime (variant/abandon.h) does not count until it is
+ * back.
  */
 #include <limits.h>
 

@@ -41,7 +41,7 @@ struct m *gmp__blockedm(void);
 void gmp__setm_blocked(struct m *m);
 void gmp__setm_unblocked(struct m *m);
 
-/* Return the M of the calling thread if that has left the runtime (mode/abandon.h), or NULL. Set
+/* Return the M of the calling thread if that has left the runtime (variant/abandon.h), or NULL. Set
  * it; getm() is NULL from then on. */
 struct m *gmp__abandonedm(void);
 void gmp__setm_abandoned(struct m *m);

@@ -5,7 +5,7 @@
  * The scheduler calls hooks on g0: sched.on_leave and sched.on_exit after the G has left its stack
  * and before another M can take it, so that its backtrace is that of a parked G; sched.on_arrive
  * before it continues, on the OS thread where it does. Without the check the hooks are NULL, and
- * the scheduler skips the steps that call them (mode/leave.h).
+ * the scheduler skips the steps that call them (variant/leave.h).
  *
  *   mutexes     pthread mutexes that the OS thread holds at a wait: counted by libgmprtcheck
  *               (check/mutexes.c), which is found by the name of its function. Not at waits of Gs
@@ -16,7 +16,7 @@
  *               keywatch.c
  *   handlers    waits in a signal handler: the kernel's signal frame is between the wait and the
  *               entry function, or the wait is not on the stack of the G
- *   long runs   found by sysmon: mode/longrun.c
+ *   long runs   found by sysmon: observe/longrun.c
  *   stacks      the deepest use of each stack: mincore gives the touched pages, and the first byte
  *               that is not 0 the depth in the last one. So each stack is emptied at the end of its
  *               G, and sysmon does not trim stacks of parked Gs

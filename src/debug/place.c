@@ -7,7 +7,7 @@
 #include "base/os.h"
 #include "enter.h"
 #include "monitor/faultsig.h"
-#include "mode/longrun.h"
+#include "observe/longrun.h"
 
 /*
  * ANSWER_NS, ANSWER_MOST_NS: PLACE-2.  A thread that is on a CPU answers in 20 us.  A thread that

@@ -3,8 +3,8 @@
  * Places of running green threads, for a dump: asks each OS thread that computes where it is.
  *
  * Only its own thread can walk the stack of a running G (VIEW-2).  So the dump sends a signal to
- * that thread, whose handler stores the backtrace (the protocol: mode/longrun.c).  All threads are
- * asked at once, before the first green thread is shown.
+ * that thread, whose handler stores the backtrace (the protocol: observe/longrun.c).  All threads
+ * are asked at once, before the first green thread is shown.
  *
  * Invariants
  *   PLACE-1  A thread that sleeps in the kernel is not signalled: usleep, poll and epoll_wait would

@@ -12,7 +12,7 @@
 
 #include "enter.h"
 #include "monitor/faultsig.h"
-#include "mode/cpusample.h"
+#include "observe/cpusample.h"
 
 enum {
 	HZ_MOST = 1000, /* a thread's CPU time is checked once a tick of the kernel: 1 to 10 ms */

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* gmp_stats_get: sums the counters of all Ps. Each P writes its own counters without a locked
- * instruction; this file only reads them. Scheduling latency: mode/latency.h. */
+ * instruction; this file only reads them. Scheduling latency: observe/latency.h. */
 #include <errno.h>
 #include <string.h>
 
-#include "mode/abandon.h"
 #include "base/os.h"
 #include "enter.h"
 #include "gmp.h"
-#include "mode/latency.h"
-#include "mode/tracing.h"
 #include "netpoll.h"
+#include "observe/latency.h"
+#include "observe/tracing.h"
 #include "proc.h"
 #include "runq.h"
 #include "timerheap.h"
+#include "variant/abandon.h"
 
 struct sums {
 	uint64_t queued, unbinds, ran;

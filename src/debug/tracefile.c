@@ -12,9 +12,9 @@
 #include "base/symtab.h"
 #include "debug/view.h"
 #include "g.h"
+#include "monitor/sysmon.h"
 #include "proc.h"
 #include "runq.h"
-#include "monitor/sysmon.h"
 
 enum {
 	FULL_NS = 1 * MS, /* until the next pass, if a ring was a quarter full */

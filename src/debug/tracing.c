@@ -14,9 +14,9 @@
 #include "debug/view.h"
 #include "enter.h"
 #include "g.h"
-#include "mode/leave.h"
-#include "mode/tracing.h"
+#include "observe/tracing.h"
 #include "stall.h"
+#include "variant/leave.h"
 
 static struct {
 	struct lock lock; /* LR_DUMP: the fields below */

@@ -4,9 +4,10 @@
  *
  * Invariants
  *   RECORD-1  One trace at a time, and only during a run.  The end of the run ends it.
- *   RECORD-2  While something is recorded, the leave steps park, yield and exit (mode/leave.h) are
- *             functions of tracing.c.  They emit an event, and jump to those of sched.untraced.  An
- *             M with an earlier pointer misses an event, or emits an event that no session takes.
+ *   RECORD-2  While something is recorded, the leave steps park, yield and exit (variant/leave.h)
+ *             are functions of tracing.c.  They emit an event, and jump to those of sched.untraced.
+ *             An M with an earlier pointer misses an event, or emits an event that no session
+ *             takes.
  *   RECORD-3  A file has the trace of one process: it is locked before it is truncated, until the
  *             trace ends.  GMP_TRACE does not record a child of fork, unless the path has a %p.
  *   RECORD-4  The sleep of the G that ends a cputime_lease does not prevent the report of a

@@ -19,7 +19,7 @@
 #include "debug/view.h"
 #include "g.h"
 #include "gmp.h"
-#include "mode/tracing.h"
+#include "observe/tracing.h"
 #include "proc.h"
 #include "runq.h"
 #include "timerheap.h"

@@ -32,7 +32,7 @@ struct view {
 	/* of a waiting or a preempted G */
 	int64_t since;  /* approximate start of the wait; when it lost its P.  0: neither */
 	bool has_cpu;   /* cpu_ns is known */
-	int64_t cpu_ns; /* its CPU time, the present run included: mode/tracing.h */
+	int64_t cpu_ns; /* its CPU time, the present run included: observe/tracing.h */
 	/* text of the wait; where it runs: the system call that it sleeps in, or the function; or
 	 * empty.  what.names is set by the caller. */
 	struct line what;

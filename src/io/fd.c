@@ -47,10 +47,10 @@
 #include "base/os_msg.h"
 #include "enter.h"
 #include "io/late.h"
-#include "mode/chaos.h"
 #include "netpoll/multi.h"
 #include "netpoll/owner.h"
 #include "park.h"
+#include "variant/chaos.h"
 
 /* Backoff of fd_backoff: a change without an event is noticed this late at most.  Not measured. */
 enum { BACKOFF_MIN_NS = MS, BACKOFF_MAX_NS = 16 * MS };

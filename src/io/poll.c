@@ -28,10 +28,10 @@
 
 #include "enter.h"
 #include "io/fd.h"
-#include "mode/vtime.h"
 #include "netpoll/multi.h"
 #include "park.h"
 #include "timerheap.h"
+#include "variant/vtime.h"
 
 /* Most fds whose entries lie on the stack; more are allocated. */
 enum { ON_STACK = 16 };

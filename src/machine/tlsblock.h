@@ -6,7 +6,7 @@
  * all libraries (errno, the locale, malloc's cache), the table of blocks of modules that were
  * loaded later, and libc's thread struct above them (pthread_self(), the values of pthread keys,
  * the owner id of mutexes).  glibc allocates it as for a new OS thread.  No kernel thread belongs
- * to it.  mode/owntls.h tells when a block is loaded.
+ * to it.  variant/owntls.h tells when a block is loaded.
  *
  * What differs from the block of an OS thread
  *   thread id        above the kernel's maximum, unique in the process, and probably among

@@ -56,7 +56,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "mode/abandon.h"
 #include "base/finding.h"
 #include "base/os.h"
 #include "base/san.h"
@@ -64,8 +63,9 @@
 #include "base/trace.h"
 #include "g.h"
 #include "idle.h"
-#include "mode/cpusample.h"
-#include "mode/longrun.h"
+#include "observe/cpusample.h"
+#include "observe/longrun.h"
+#include "variant/abandon.h"
 
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51
@@ -286,8 +286,8 @@ static void call_old_handler_sig(int signo, siginfo_t *info, void *context)
 		raise(signo);
 }
 
-/* Sent by sysmon, or by a dump: asks which green thread this M runs (mode/longrun.c); or by the end
- * of the run (mode/abandon.h). */
+/* Sent by sysmon, or by a dump: asks which green thread this M runs (observe/longrun.c); or by the
+ * end of the run (variant/abandon.h). */
 static void on_asked(int signo, siginfo_t *info, void *context)
 {
 	int saved = errno;

@@ -36,7 +36,7 @@ enum { DEADLINES_MAX = 1 << 20 };
 /*
  * polldesc.plain: what is known of the kind of file; 0: nothing.
  *   PD_PLAIN  a call has found out that it is no socket
- *   PD_SHORT  reads and writes are shortened (mode/chaos.h)
+ *   PD_SHORT  reads and writes are shortened (variant/chaos.h)
  */
 enum { PD_PLAIN = 1, PD_SHORT = 2 };
 

@@ -11,11 +11,11 @@
 #include <errno.h>
 
 #include "base/os.h"
-#include "mode/hooks.h"
 #include "netpoll.h"
 #include "netpoll/deadline.h"
 #include "netpoll/fire.h"
 #include "netpoll/owner.h"
+#include "variant.h"
 
 /* UNWANTED_MOST: events without a wait, of which each costs a report, before a lasting registration
  * becomes one-shot, and the next read makes it lasting again: two system calls.  Not measured. */
@@ -147,7 +147,7 @@ int netpoll_open(int fd, unsigned how, struct glist *out)
 		err = changed;
 	}
 	if (!err) {
-		bool cut = how & OPEN_TCP && mode_shortens_io();
+		bool cut = how & OPEN_TCP && variant_shortens_io();
 
 		if (before & PD_OPEN)
 			drop_file(pd, out);

@@ -7,9 +7,9 @@
  * Stop (the first green thread has ended, or gmp_stop):
  *   1  sched_stop: state = RUN_STOPPING.  Every P gets ATTENTION_STOP and every sleeping M is
  *      woken, so each M leaves at its next scheduling round.
- *   2  tear_down joins the Ms, and abandons Ms whose G makes no call (mode/abandon.h); after that
- *      no green thread uses the runtime.  Then it stops sysmon, and waits for operations on files
- *      that the kernel has not completed (io/uring.h).
+ *   2  tear_down joins the Ms, and abandons Ms whose G makes no call (variant/abandon.h); after
+ *      that no green thread uses the runtime.  Then it stops sysmon, and waits for operations on
+ *      files that the kernel has not completed (io/uring.h).
  *   3  shutdown_kill_all (run/shutdown.c): kills the green threads that still exist, and releases
  *      the external threads that wait for them.
  *   4  The services and the core free their memory.
@@ -17,7 +17,7 @@
  * Invariants
  *  One runtime at a time: state goes NONE -> STARTING -> ON -> STOPPING -> NONE.
  *  After the end, no OS thread, fd, mapping or signal handler of the runtime is left, except the
- *  threads and stacks of abandoned Gs, and thread-local blocks (mode/owntls.h).
+ *  threads and stacks of abandoned Gs, and thread-local blocks (variant/owntls.h).
  *  The child of a fork has no runtime (run/fork.c).
  *  RUN-1  No M has a shadow stack: its first switch would end the process by SIGSEGV.  An OS thread
  *         inherits it from its creator, so it suffices that gmp_run and gmp_start refuse to start,
@@ -31,7 +31,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "mode/abandon.h"
 #include "base/object.h"
 #include "base/os.h"
 #include "base/srcline.h"
@@ -41,35 +40,36 @@
 #include "debug/dump.h"
 #include "debug/dump_signal.h"
 #include "debug/report.h"
-#include "debug/tracing.h"
 #include "debug/schedtrace.h"
 #include "debug/server.h"
+#include "debug/tracing.h"
 #include "enter.h"
-#include "monitor/faultsig.h"
-#include "wait/fls.h"
 #include "g.h"
+#include "handoff.h"
 #include "idle.h"
 #include "io/cleanup.h"
 #include "io/uring.h"
-#include "mode/leave.h"
-#include "mode/owntls.h"
-#include "mode/tracing.h"
-#include "mode/vtime.h"
+#include "monitor/faultsig.h"
+#include "monitor/sysmon.h"
 #include "netpoll.h"
-#include "handoff.h"
+#include "observe/tracing.h"
 #include "park.h"
-#include "wait/parkinglot.h"
 #include "pin.h"
 #include "proc.h"
 #include "ready.h"
+#include "run/fork.h"
+#include "run/shutdown.h"
 #include "sched.h"
 #include "spawn.h"
 #include "stall.h"
-#include "run/fork.h"
 #include "sys/notify.h"
 #include "sys/resolve.h"
-#include "run/shutdown.h"
-#include "monitor/sysmon.h"
+#include "variant/abandon.h"
+#include "variant/leave.h"
+#include "variant/owntls.h"
+#include "variant/vtime.h"
+#include "wait/fls.h"
+#include "wait/parkinglot.h"
 
 /* --- Ms --- */
 
@@ -343,7 +343,7 @@ static struct m *first_m_new(void)
  * M they read two or three files of /proc. */
 enum { GRACE_NS = S, ASK_NS = 100 * US, ASK_DUTY = 4 };
 
-/* Steps 1 to 4 of mode/abandon.h.  The Ms that are left in sched.allm have ended, or are in code
+/* Steps 1 to 4 of variant/abandon.h.  The Ms that are left in sched.allm have ended, or are in code
  * that cannot be abandoned. */
 static void abandon_rest(void)
 {

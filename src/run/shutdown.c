@@ -17,7 +17,7 @@
  *   what calls hold on its stack  leftovers_fini (io/cleanup.h), called by run.c afterwards
  *
  * With GMP_SCHED_THREAD a green thread is an OS thread and leaves by itself
- * (mode/thread.c:threads_end); here none of these is left.
+ * (variant/thread.c:threads_end); here none of these is left.
  *
  * Protocol
  *   1  Claim every waiting green thread.  If another thread has claimed one already, wait until
@@ -37,15 +37,15 @@
 #include "run/shutdown.h"
 
 #include "base/os.h"
-#include "wait/fls.h"
 #include "g.h"
-#include "mode/owntls.h"
 #include "netpoll.h"
 #include "park.h"
 #include "ready.h"
 #include "spawn.h"
-#include "wait/ticker.h"
 #include "timerheap.h"
+#include "variant/owntls.h"
+#include "wait/fls.h"
+#include "wait/ticker.h"
 #include "waiter.h"
 
 /* Step 1. */

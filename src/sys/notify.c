@@ -47,9 +47,9 @@
 #include "base/throw.h"
 #include "chan.h"
 #include "enter.h"
-#include "monitor/faultsig.h"
 #include "idle.h"
 #include "io/fd.h"
+#include "monitor/faultsig.h"
 
 enum { SIGNALS = 64 };
 

@@ -49,9 +49,9 @@
 #include "base/libc.h"
 #include "base/os.h"
 #include "enter.h"
-#include "monitor/faultsig.h"
 #include "io/cleanup.h"
 #include "io/fd.h"
+#include "monitor/faultsig.h"
 #include "park.h"
 
 #ifndef SYS_pidfd_open

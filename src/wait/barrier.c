@@ -18,7 +18,7 @@
 #include <errno.h>
 
 #include "base/os.h"
-#include "mode/chaos.h"
+#include "variant/chaos.h"
 #include "wait/parkinglot.h"
 #include "waiter.h"
 

@@ -85,11 +85,11 @@
 #include "base/throw.h"
 #include "enter.h"
 #include "handoff.h"
-#include "mode/thread.h"
-#include "mode/tracing.h"
+#include "observe/tracing.h"
 #include "park.h"
 #include "timerheap.h"
 #include "types.h"
+#include "variant/thread.h"
 
 /*
  * LONG_TICKS: a section is long from about 20 us on, since a hand-off costs its two threads as

@@ -30,8 +30,8 @@
 #include "base/object.h"
 #include "base/throw.h"
 #include "chan.h"
-#include "mode/chaos.h"
 #include "types.h"
+#include "variant/chaos.h"
 
 enum { SHARDS = 64 };
 enum done_state { UNSET = 0, SETTING = 1, SET = 2 };

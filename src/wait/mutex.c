@@ -68,9 +68,9 @@
 
 #include "base/os.h"
 #include "base/throw.h"
-#include "mode/chaos.h"
 #include "proc.h"
 #include "ready.h"
+#include "variant/chaos.h"
 #include "wait/sync.h"
 #include "waiter.h"
 

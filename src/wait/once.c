@@ -29,7 +29,7 @@
 #include "base/throw.h"
 #include "base/trace.h"
 #include "enter.h"
-#include "mode/chaos.h"
+#include "variant/chaos.h"
 #include "wait/parkinglot.h"
 #include "wait/sync.h"
 

@@ -65,7 +65,7 @@
 
 #include "base/os.h"
 #include "base/throw.h"
-#include "mode/chaos.h"
+#include "variant/chaos.h"
 #include "wait/mutex.h"
 #include "wait/sync.h"
 #include "waiter.h"

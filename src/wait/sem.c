@@ -24,7 +24,7 @@
 #include <errno.h>
 
 #include "base/os.h"
-#include "mode/chaos.h"
+#include "variant/chaos.h"
 #include "wait/parkinglot.h"
 
 enum { WAITERS = 1 };

@@ -36,12 +36,12 @@
 #include "base/trace.h"
 #include "enter.h"
 #include "g.h"
-#include "mode/vtime.h"
 #include "park.h"
-#include "wait/parkinglot.h"
 #include "proc.h"
 #include "spawn.h"
 #include "timerheap.h"
+#include "variant/vtime.h"
+#include "wait/parkinglot.h"
 #include "waiter.h"
 
 /* USERTIMER-5: a late run is tried again after an eighth of the time that it is late, within

@@ -23,7 +23,7 @@
 
 #include "base/os.h"
 #include "base/throw.h"
-#include "mode/chaos.h"
+#include "variant/chaos.h"
 #include "wait/parkinglot.h"
 
 enum { WAITERS = 1 };

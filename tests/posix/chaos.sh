@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# The conformance tests on green threads under GMP_DEBUG=chaos (src/mode/chaos.h), with one seed the
+# The conformance tests on green threads under GMP_DEBUG=chaos (variant/chaos.h), with one seed the
 # cases on two Ps only.  Cases of calls that the kernel does not restart skip themselves: chaos ends
 # such a call with EINTR.
 #

@@ -12,9 +12,9 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "monitor/sysmon.h"
 #include "poller.h"
 #include "rt.h"
-#include "monitor/sysmon.h"
 #include "timerheap.h"
 
 enum { PATIENCE_MS = 40000 }; /* a bound on failure only */

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "base/os.h"
+#include "monitor/sysmon.h"
 #include "rt.h"
 #include "sched.h"
-#include "monitor/sysmon.h"
 
 int __real_sysmon_start(void);
 int __wrap_sysmon_start(void);

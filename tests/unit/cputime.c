@@ -13,7 +13,7 @@
 #include "base/emit.h"
 #include "debug/tracing.h"
 #include "g.h"
-#include "mode/tracing.h"
+#include "observe/tracing.h"
 #include "rt.h"
 
 static char path[64]; /* of a trace */

@@ -16,12 +16,12 @@
 #include <errno.h>
 
 #include "base/os.h"
+#include "monitor/sysmon.h"
 #include "netpoll.h"
 #include "park.h"
 #include "poller.h"
 #include "proc.h"
 #include "rt.h"
-#include "monitor/sysmon.h"
 #include "waiter.h"
 
 #define PATIENCE (40000 * MS)  /* a bound on failure only */

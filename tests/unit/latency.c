@@ -3,7 +3,7 @@
 #define _GNU_SOURCE 1
 #include "check.h"
 
-#include "mode/latency.h"
+#include "observe/latency.h"
 
 static struct p pp;
 static struct g g;

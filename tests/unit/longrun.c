@@ -3,7 +3,7 @@
 #define _GNU_SOURCE 1
 #include "check.h"
 
-#include "mode/longrun.h"
+#include "observe/longrun.h"
 
 TEST(longrun_mostly_on_cpu_is_computing_in_any_state)
 {

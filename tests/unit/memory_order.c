@@ -8,8 +8,8 @@
 #define _GNU_SOURCE 1
 #include "check.h"
 
-#include "wait/parkinglot.h"
 #include "runq.h"
+#include "wait/parkinglot.h"
 
 #include <errno.h>
 #include <pthread.h>

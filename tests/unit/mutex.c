@@ -14,12 +14,12 @@
 
 #include "base/atomic.h"
 #include "base/os.h"
-#include "wait/parkinglot.h"
+#include "monitor/sysmon.h"
 #include "rt.h"
 #include "step.h"
-#include "wait/sync.h"
-#include "monitor/sysmon.h"
 #include "timerheap.h"
+#include "wait/parkinglot.h"
+#include "wait/sync.h"
 
 struct bucket *__real_lot_lock(const void *key);
 struct bucket *__wrap_lot_lock(const void *key);

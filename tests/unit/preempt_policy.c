@@ -16,10 +16,10 @@
 
 #include "base/os.h"
 #include "enter.h"
+#include "monitor/spare.h"
+#include "monitor/sysmon.h"
 #include "rt.h"
 #include "runq.h"
-#include "mode/spare.h"
-#include "monitor/sysmon.h"
 
 int __wrap_sysmon_start(void);
 void __wrap_sysmon_stop(void);

@@ -18,7 +18,7 @@
 #include "base/atomic.h"
 #include "base/san.h"
 #include "debug/profile.h"
-#include "mode/cpusample.h"
+#include "observe/cpusample.h"
 
 enum { MANY = 100 };
 

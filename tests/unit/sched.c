@@ -14,11 +14,11 @@
 #include <pthread.h>
 
 #include "base/os.h"
+#include "monitor/sysmon.h"
 #include "park.h"
 #include "proc.h"
 #include "rt.h"
 #include "runq.h"
-#include "monitor/sysmon.h"
 #include "waiter.h"
 
 int __wrap_sysmon_start(void);

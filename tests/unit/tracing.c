@@ -19,7 +19,7 @@
 #include "base/os.h"
 #include "debug/tracing.h"
 #include "g.h"
-#include "mode/tracing.h"
+#include "observe/tracing.h"
 #include "rt.h"
 
 /* --- a reader of the format, for these tests --- */

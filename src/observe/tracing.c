@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Trace hooks and the running time of Gs; see mode/tracing.h. */
-#include "mode/tracing.h"
+/* Trace hooks and the running time of Gs; see observe/tracing.h. */
+#include "observe/tracing.h"
 
 #include <errno.h>
 
 #include "base/os.h"
 #include "enter.h"
 #include "g.h"
-#include "mode/latency.h"
+#include "observe/latency.h"
 
 /* The G on behalf of which the calling thread acts: 0 for none.  On g0, a wakeup that is caused
  * neither by the poller nor by a timer is the work of the G that has just left its stack: its end

@@ -68,7 +68,7 @@
  *
  * Accuracy: a baseline is up to BASE_NS older than the run, enough for a threshold of one half.
  */
-#include "mode/longrun.h"
+#include "observe/longrun.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Leave steps: the first function on g0 of a G that leaves its stack, chosen for the modes of a
- * run.
+ * Leave steps: the first function on g0 of a G that leaves its stack, chosen for the variants of
+ * a run.
  *
  *   step            why the G leaves                             plain
  *   park            it waits                                     park.c:park_g0
@@ -15,7 +15,7 @@
  *   traced     a trace or CPU time is recorded           emits an event (debug/tracing.c; not
  *                                                        without_p and exit_without_p)
  *   own        the first G with own thread-locals        unloads its block (step 4 of
- *                                                        mode/owntls.h); exit also releases it
+ *                                                        variant/owntls.h); exit also releases it
  *   observed   GMP_DEBUG=check, or a C++ runtime, from   calls sched.on_leave, saves the exception
  *              the start of the run                      state (CXX-1); of a G that ends it calls
  *                                                        on_exit or on_leave only

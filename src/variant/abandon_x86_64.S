@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the program's code of an abandoned G returns; mode/abandon.h has the protocol. */
+/* Where the program's code of an abandoned G returns; variant/abandon.h has the protocol. */
 #include "machine/ibt_x86_64.h"
 
 	.text

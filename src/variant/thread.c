@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Thread mode.  thread.h has the protocol and the invariants. */
-#include "mode/thread.h"
+#include "variant/thread.h"
 
 #include <errno.h>
 #include <setjmp.h>

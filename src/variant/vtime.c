@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Virtual clock.  vtime.h has the invariants. */
-#include "mode/vtime.h"
+#include "variant/vtime.h"
 
 #include "base/os.h"
 #include "stall.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Scheduling latency.  latency.h has the invariants. */
-#include "mode/latency.h"
+#include "observe/latency.h"
 
 #include "base/os.h"
 #include "g.h"

@@ -16,7 +16,7 @@
  *   SAMPLE-1  The handler allocates nothing, takes no lock, makes no system call and leaves errno
  *             as it was.  So it may interrupt malloc, the dynamic linker, the scheduler and a
  *             switch.
- *   SAMPLE-2  The handler unwinds as mode/longrun.c does.  libgcc finds the tables by
+ *   SAMPLE-2  The handler unwinds as observe/longrun.c does.  libgcc finds the tables by
  *             _dl_find_object, without a lock (glibc 2.35, gcc 12).  The first backtrace of a
  *             process initializes libgcc under a once, so cpusample_begin makes one.  The tables
  *             of the switch are right at each instruction (context_x86_64.S).

@@ -27,9 +27,9 @@
  *   OWNTLS-3  The block of an M's own never has a host, and its gmp__tls_m is the M while that
  *             runs Gs.  So step 4 writes the thread pointer only.
  *   OWNTLS-4  Without the flag nothing is executed.  A G that has it has RESUME_OWN_TLS, which
- *             sends its switches to the slow path of sched.c, where mode_enter (mode/hooks.h) does
- *             steps 1 and 2.  Step 4 is in the own variant of the leave steps (mode/leave.h), which
- *             is in use from the first such G of a run on.
+ *             sends its switches to the slow path of sched.c, where variant_enter (variant.h) does
+ *             steps 1 and 2.  Step 4 is in the own variant of the leave steps (variant/leave.h),
+ *             which is in use from the first such G of a run on.
  *   OWNTLS-5  A block stays with its G from the spawn (if all Gs of the run have the flag: from the
  *             first run) to the end, and is reset then.  So addresses of thread-locals are stable.
  *             A G that is killed by shutdown may hold mutexes by the id of its block: the block
@@ -65,7 +65,7 @@ bool owntls_is_used(void);
 /* Prepare this run for green threads with own thread-locals.  Not on g0.  Returns 0, -EAGAIN,
  * -ENOMEM, or -ENOTSUP with a text in *why. */
 int owntls_prepare(const char **why);
-/* After owntls_prepare and after the leave steps have been replaced (mode/leave.c). */
+/* After owntls_prepare and after the leave steps have been replaced (variant/leave.c). */
 void owntls_set_used(void);
 
 /* A free block, reset; pp: the caller's P, or NULL.  NULL without memory. */
@@ -99,7 +99,7 @@ static inline void owntls_unload(struct m *m)
 	arch_set_tp(m->tp);
 }
 
-/* gp continues without the runtime (mode/abandon.h).  Returns its block, or NULL. */
+/* gp continues without the runtime (variant/abandon.h).  Returns its block, or NULL. */
 struct tlsblock *owntls_abandon(struct g *gp);
 /* gp is killed at shutdown. */
 void owntls_kill(struct g *gp);

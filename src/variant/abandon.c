@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* OS threads that continue when their run has ended; see abandon.h. */
-#include "mode/abandon.h"
+#include "variant/abandon.h"
 
 #include <stdlib.h>
 
@@ -8,9 +8,9 @@
 #include "base/os.h"
 #include "base/trace.h"
 #include "m.h"
-#include "mode/longrun.h"
-#include "mode/owntls.h"
+#include "observe/longrun.h"
 #include "stack.h"
+#include "variant/owntls.h"
 
 /* ASK_AGAIN_NS: until a thread is asked in a sleep again.  It doubles each time, ASK_DOUBLED times
  * at most, to 2 s: each question may lengthen a sleep. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Own thread-locals of green threads: the pool of blocks; see mode/owntls.h. */
-#include "mode/owntls.h"
+/* Own thread-locals of green threads: the pool of blocks; see variant/owntls.h. */
+#include "variant/owntls.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Leave steps: their variants, and which of them are in use; see mode/leave.h. */
-#include "mode/leave.h"
+/* Leave steps: their variants, and which of them are in use; see variant/leave.h. */
+#include "variant/leave.h"
 
 #include <string.h>
 
-#include "mode/owntls.h"
 #include "park.h"
 #include "sched.h"
+#include "variant/owntls.h"
 
 static struct {
 	bool observed, exits_observed; /* (c) */
@@ -65,7 +65,7 @@ leaves_by_jump static noinline int exit_without_p_observed_g0(void *arg)
 	return sched_without_p_g0(m);
 }
 
-/* --- own thread-locals: step 4 of mode/owntls.h.  No access by getm() follows the write of the
+/* --- own thread-locals: step 4 of variant/owntls.h.  No access by getm() follows the write of the
  * thread pointer at once: it would wait for the write. --- */
 
 /* Unloads the block of the G of m.  Returns the G, or NULL if it has no block. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Random decisions of chaos mode.  chaos.h lists them. */
-#include "mode/chaos.h"
+#include "variant/chaos.h"
 
 #include "base/os.h"
 #include "base/rand.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Scheduler step of chaos mode.  chaos.h has the rest. */
-#include "mode/chaos_step.h"
+#include "variant/chaos_step.h"
 
-#include "mode/chaos.h"
 #include "proc.h"
 #include "ready.h"
 #include "runq.h"
 #include "source.h"
+#include "variant/chaos.h"
 
 enum { DRAWN_FROM = 64 };
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Own thread-locals at a spawn; see mode/owntls_spawn.h. */
-#include "mode/owntls_spawn.h"
+/* Own thread-locals at a spawn; see variant/owntls_spawn.h. */
+#include "variant/owntls_spawn.h"
 
 #include <errno.h>
 
 #include "base/throw.h"
 #include "enter.h"
-#include "mode/leave.h"
-#include "mode/owntls.h"
+#include "variant/leave.h"
+#include "variant/owntls.h"
 
 /* Writes why there are no own thread-locals, once in a process. */
 static noinline void say_unsupported(const char *why)

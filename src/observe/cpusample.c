@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* CPU samples by timers of the CPU time of each M: see mode/cpusample.h. */
-#include "mode/cpusample.h"
+/* CPU samples by timers of the CPU time of each M: see observe/cpusample.h. */
+#include "observe/cpusample.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -8,7 +8,7 @@
 
 #include "base/os.h"
 #include "g.h"
-#include "mode/longrun.h"
+#include "observe/longrun.h"
 #include "stack.h"
 
 /* Enough for 40 CPUs at 1000 Hz between two drains of 100 ms. */
@@ -112,7 +112,7 @@ static int sample_install(void)
 	struct sigaction sa = { .sa_sigaction = on_sigprof,
 				.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART };
 
-	/* a handler that leaves the run (mode/abandon.h) must not interrupt this one */
+	/* a handler that leaves the run (variant/abandon.h) must not interrupt this one */
 	sigaddset(&sa.sa_mask, LONGRUN_SIGNAL);
 	if (sigaction(SIGPROF, NULL, &sampling.old) < 0)
 		return -errno;

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Variant hooks: every place where a variant of the runtime changes what the scheduler does.
+ *
+ *   variant                            set by             hooks
+ *   scheduler generations              gmp_config.sched   variant_p_init, variant_has_runnext,
+ *     (FIFO ring, global queue only)                      variant_takes_next,
+ *                                                         variant_has_one_lane,
+ *                                                         variant_has_second_ring
+ *   own thread-locals                  GMP_OWN_TLS        owntls_spawn, variant_begins_here,
+ *     (variant/owntls.h)                                  variant_enter, variant_only_enters;
+ *                                                         the steps of variant/leave.h;
+ *                                                         AT_END_OWN_TLS
+ *   observed Gs (debug/check.h), C++   GMP_DEBUG=check    the steps of variant/leave.h
+ *   Gs as OS threads                   GMP_SCHED_THREAD   variant_begins_here; thread_m,
+ *     (variant/thread.h)                                  thread_arm and thread_resume in
+ *                                                         park.c:park_external
+ *   virtual time                       GMP_VIRTUAL_TIME   variant_time_is_virtual; vtime_sleep
+ *     (variant/vtime.h)                                   and vtime_slept in
+ *                                                         idle.c:sleep_in_poller; vtime_real in
+ *                                                         park.c:park_external
+ *   replay: virtual time with one P    GMP_VIRTUAL_TIME   variant_ignores_clock, variant_ticks
+ *   chaos                              GMP_DEBUG=chaos    variant_p_init sets ATTENTION_CHAOS, so
+ *     (variant/chaos.h)                                   that sched.c:attend_g0 calls
+ *                                                         chaos_step; variant_delays_wakeup,
+ *                                                         variant_shortens_io; chaos_point in
+ *                                                         calls that may wait
+ *
+ * Cost while a variant is off: a hook on a hot path reads a field of the P that the path reads
+ * anyway; the others are on slow paths.
+ */
+#ifndef GMP_VARIANT_H
+#define GMP_VARIANT_H
+
+#include "types.h"
+#include "variant/chaos.h"
+#include "variant/owntls.h"
+
+/* proc.c:p_new.  Choose the queues of a new P, and whether each of its steps takes the slow
+ * path. */
+static inline void variant_p_init(struct p *pp)
+{
+	pp->in_order = sched.options.c.sched > GMP_SCHED_RUNNEXT;
+	pp->room = sched.options.c.sched == GMP_SCHED_GLOBAL ? 0 : RUNQ_SIZE;
+	pp->yield_room = pp->in_order ? 0 : RUNQ_SIZE;
+	st_rlx(&pp->attention, chaos_on() ? (uint32_t)ATTENTION_CHAOS : 0u);
+}
+
+/* ready.c, source.c.  False: Gs run in FIFO order. */
+static inline bool variant_has_runnext(const struct p *pp)
+{
+	return !pp->in_order;
+}
+
+/* ready.c:sched_submit.  next && variant_has_runnext(pp), by one comparison on the hot path. */
+static inline bool variant_takes_next(const struct p *pp, bool next)
+{
+	return next > pp->in_order;
+}
+
+/* runq.c:lane_of.  True: the global queue is one FIFO queue. */
+static inline bool variant_has_one_lane(void)
+{
+	return sched.options.c.sched == GMP_SCHED_GLOBAL;
+}
+
+/* runq.c:gq_put_yielded.  False: Gs that have yielded run in FIFO order with the others. */
+static inline bool variant_has_second_ring(void)
+{
+	return sched.options.c.sched <= GMP_SCHED_RUNNEXT;
+}
+
+/* sched.c:begin_g0.  gp, which has not run, gets what it needs beside a stack.  False: it runs on
+ * an OS thread of its own, or tries again later. */
+static inline bool variant_begins_here(struct p *pp, struct g *gp)
+{
+	if (likely(!sched.begins_otherwise))
+		return true;
+	return !sched.threads && (gp->resume & RESUME_OWN_TLS || owntls_supply(pp, gp));
+}
+
+/* sched.c:begin_g0, resume_g0.  On g0 of m, last before the jump to gp; first: to its start.  The
+ * opposite direction is variant/leave.h. */
+static inline void variant_enter(struct m *m, struct g *gp, bool first)
+{
+	if (!(gp->resume & RESUME_OWN_TLS))
+		return;
+	if (first)
+		owntls_begin(m, gp);
+	else
+		owntls_load(m, gp);
+}
+
+/* sched.c:resume_slow_g0.  True: variant_enter is all that gp->resume asks for. */
+static inline bool variant_only_enters(const struct g *gp)
+{
+	return gp->resume == RESUME_OWN_TLS;
+}
+
+/* source.c, idle.c, timerheap.h.  True: the clock does not move while a G can run, so it is
+ * exact. */
+static inline bool variant_time_is_virtual(void)
+{
+	return ld_rlx(&sched.virtual_now) != 0;
+}
+
+/* pick.h:pick_slice_continues.  True: no decision may depend on the machine's speed. */
+static inline bool variant_ignores_clock(void)
+{
+	return rt_replays();
+}
+
+/* source.c: SOURCE-1; pick.c: PICK-3 and PICK-4.  cpu_ticks; in a replayed run a switch counts as
+ * 10 us. */
+static inline uint64_t variant_ticks(struct p *pp)
+{
+	return variant_ignores_clock() ? ld_rlx(&pp->count.switches) * TICKS_10US : cpu_ticks();
+}
+
+/* m.c:m_wake.  Chaos: an M is sometimes woken late. */
+static inline void variant_delays_wakeup(void)
+{
+	if (chaos_on())
+		chaos_delay();
+}
+
+/* netpoll/register.c.  Chaos: reads and writes of a TCP connection are shorter than asked for. */
+static inline bool variant_shortens_io(void)
+{
+	return chaos_on();
+}
+
+#endif
