@@ -3,7 +3,7 @@
  * Notes the pthread keys that are set on each OS thread, and whether they were deleted since.
  *
  * Part of libgmprtcheck, for GMP_DEBUG=check: interposes pthread_setspecific and
- * pthread_key_delete. src/debug/keywatch.c reads the notes and reports changed values.
+ * pthread_key_delete. src/observe/check/keywatch.c reads the notes and reports changed values.
  */
 #define _GNU_SOURCE 1
 #include <dlfcn.h>

@@ -53,7 +53,7 @@
  *   src/timerheap.c: timer_arm timers_move
  *   src/idle.c: poll_time sleep_in_poller notify_poller wake_sysmon releasep stopm
  *   src/monitor/sysmon.c: sysmon_sleep sysmon_stop
- *   src/debug/dump_signal.c: raise_errand_sig
+ *   src/observe/dump/dump_signal.c: raise_errand_sig
  *   src/netpoll_epoll.c: ep_wait ep_rest ep_wake
  *   src/ready.h: wake_if_idle stop_spinning
  *   src/ready.c: wake_for_queued sched_ask_one

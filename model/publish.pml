@@ -33,14 +33,14 @@
  *   src/netpoll/table.c: netpoll_record
  *   src/netpoll/record.h: netpoll_find
  *   src/netpoll.c: netpoll_watch watch_event side_ready
- *   src/debug/pprof_protobufc.c: load_protobufc pprof_available
+ *   src/observe/profile/pprof_protobufc.c: load_protobufc pprof_available
  *   src/variant/owntls.c: owntls_is_used owntls_set_used
  *   src/machine/tlsblock_glibc.c: images_renew images_now
  *   src/observe/tracing.c: cputime_begin cputime_add
  *   src/wait/done.c: shard_slow gmp_done_chan gmp_done_set gmp_done_get gmp_done_free
  *   src/service/group.c: place_take_locked place_free chunk_take is_empty_or_watched
  *   src/io/uring_liburing.c: uring_set_up uring_on
- *   src/debug/tracefile.c: tracefile_stop
+ *   src/observe/trace/tracefile.c: tracefile_stop
  *   src/service/service.h: service_key_once
  *   src/monitor/sysmon.c: note_stay
  *   src/park.c: is_descheduled
@@ -59,7 +59,7 @@
  *   src/wait/wg.c: gmp_wg_add wg_add_slow gmp_wg_wait_until
  *   src/wait/rwmutex.c: rw_take_read runlock_slow gmp_rwmutex_runlock rw_wait_readers
  *   src/wait/rwmutex.c: rw_take_write gmp_rwmutex_unlock
- *   src/debug/view.c: view_unheld
+ *   src/observe/dump/view.c: view_unheld
  *   src/wait/fls.c: key_claim key_publish gmp_key_delete destructor
  *   ORD: g.made kq.keys pd.chunk np.own pprof.lib cputime done.shard group.current uring.state
  *   ORD: tracefile.stop g.status service.key stay p.watched pool.running pd.events chan.closed lock

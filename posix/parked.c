@@ -2,7 +2,7 @@
 /* Parks green threads that wait for an object of libc, and wakes them: see posix/parked.h. */
 #include "posix/parked.h"
 
-#include "debug/dump_signal.h"
+#include "observe/dump/dump_signal.h"
 #include "posix/signal.h"
 #include "waiter.h"
 

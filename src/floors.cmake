@@ -195,37 +195,37 @@ set(GMP_FLOOR6
 	service/multipool.c
 	service/group.c
 	service/singleflight.c
-	debug/tlsleak.c
-	debug/tlswatch.c
-	debug/keywatch.c
-	debug/check.c
-	debug/view.c
-	debug/alike.c
-	debug/place.c
-	debug/dump.c
-	debug/dump_signal.c
-	debug/tracefile.c
-	debug/tracing.c
-	debug/page_trace.c
-	debug/tally.c
-	debug/codemap.c
-	debug/pprof_${GMP_PPROF}.c
-	debug/profile.c
-	debug/profile_wait.c
-	debug/cycle.c
-	debug/report.c
-	debug/schedtrace.c
-	debug/stats.c
-	debug/http.c
-	debug/answer.c
-	debug/pages.c
-	debug/metrics.c
-	debug/vars.c
-	debug/server.c
+	observe/check/tlsleak.c
+	observe/check/tlswatch.c
+	observe/check/keywatch.c
+	observe/check/check.c
+	observe/dump/view.c
+	observe/dump/alike.c
+	observe/dump/place.c
+	observe/dump/dump.c
+	observe/dump/dump_signal.c
+	observe/trace/tracefile.c
+	observe/trace/tracing.c
+	observe/serve/page_trace.c
+	observe/profile/tally.c
+	observe/profile/codemap.c
+	observe/profile/pprof_${GMP_PPROF}.c
+	observe/profile/profile.c
+	observe/profile/profile_wait.c
+	observe/dump/cycle.c
+	observe/dump/report.c
+	observe/trace/schedtrace.c
+	observe/stats.c
+	observe/serve/http.c
+	observe/serve/answer.c
+	observe/serve/pages.c
+	observe/serve/metrics.c
+	observe/serve/vars.c
+	observe/serve/server.c
 	base/text_end.c # last
 )
 set(GMP_FLOOR6_HEADERS
-	debug/stat.def
+	observe/stat.def
 	service/service.h
-	debug/pprof.h
+	observe/profile/pprof.h
 )

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The channels that a green thread parked in a select waits for, for dumps (debug/view.c). */
+/* The channels that a green thread parked in a select waits for, for dumps (dump/view.c). */
 #ifndef GMP_SELECT_H
 #define GMP_SELECT_H
 

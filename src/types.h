@@ -207,7 +207,7 @@ enum {
 	/* It runs only on one M, which runs others too (PIN-2).  Set by gmp_pin and for GMP_PINNED,
 	 * cleared by gmp_unpin. */
 	RESUME_PINNED = 1 << 3,
-	/* Call sched.on_arrive once.  Set by debug/, cleared by resume_slow_g0. */
+	/* Call sched.on_arrive once.  Set by observe/, cleared by resume_slow_g0. */
 	RESUME_OBSERVED = 1 << 4,
 	/* Made by gmp_go and has not run, so that only the run queue has a pointer to it (G-3).
 	 * Set by gmp_go, cleared by begin_g0. */
@@ -699,21 +699,22 @@ struct sched {
 	kill_fn thread_killed; /* (c) io/cleanup.c:leftovers_killed */
 	end_fn locals_end;     /* (c) fls.c:fls_end, with AT_END_LOCALS */
 	end_fn timer_run_end;  /* (c) wait/sleep.c:timer_run_ended, with AT_END_TIMER_RUN */
-	stall_fn stalled;      /* (c) debug/report.c:report_stall; on g0 */
-	errand_fn on_errand;   /* (c) debug/dump_signal.c:dump_signal_errand: `errand` was set */
-	sched_fn schedtrace;   /* (c) debug/schedtrace.c:schedtrace_report; NULL: off */
-	watch_fn long_waits;   /* (c) debug/cycle.c:cycles_watch: see sysmon.c */
-	observe_fn on_leave;   /* (c) debug/check.c:on_leave; NULL: GMP_DEBUG=check is off */
-	observe_fn on_exit;    /* (c) debug/check.c:on_exit_of; likewise */
-	observe_fn on_arrive;  /* (c) debug/check.c:on_arrive, with RESUME_OBSERVED */
+	stall_fn stalled;      /* (c) observe/dump/report.c:report_stall; on g0 */
+	errand_fn
+		on_errand; /* (c) observe/dump/dump_signal.c:dump_signal_errand: `errand` was set */
+	sched_fn schedtrace;  /* (c) observe/trace/schedtrace.c:schedtrace_report; NULL: off */
+	watch_fn long_waits;  /* (c) observe/dump/cycle.c:cycles_watch: see sysmon.c */
+	observe_fn on_leave;  /* (c) observe/check/check.c:on_leave; NULL: GMP_DEBUG=check is off */
+	observe_fn on_exit;   /* (c) observe/check/check.c:on_exit_of; likewise */
+	observe_fn on_arrive; /* (c) observe/check/check.c:on_arrive, with RESUME_OBSERVED */
 
 	int procs aligned_to(CACHE_LINE); /* (a) what gmp_procs returns */
 	int npidle;                       /* (a) Ps without an M */
 	int nmspinning;                   /* (a) spinning Ms, and Ms that are woken to spin */
 	bool asymmetric;                  /* (c) os_membarrier works: submitters need no fence */
 	int cpus;                         /* (c) */
-	struct leave_steps leave;         /* (a) those of `untraced`, or of debug/tracing.c */
-	struct leave_steps untraced;      /* (a) variant/leave.h */
+	struct leave_steps leave;    /* (a) those of `untraced`, or of observe/trace/tracing.c */
+	struct leave_steps untraced; /* (a) variant/leave.h */
 
 	struct lock lock aligned_to(CACHE_LINE);
 	struct gqueue gq[LANES]; /* (l) the global run queue: see runq.h */

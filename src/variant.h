@@ -11,7 +11,7 @@
  *     (variant/owntls.h)                                  variant_enter, variant_only_enters;
  *                                                         the steps of variant/leave.h;
  *                                                         AT_END_OWN_TLS
- *   observed Gs (debug/check.h), C++   GMP_DEBUG=check    the steps of variant/leave.h
+ *   observed Gs (check/check.h), C++   GMP_DEBUG=check    the steps of variant/leave.h
  *   Gs as OS threads                   GMP_SCHED_THREAD   variant_begins_here; thread_m,
  *     (variant/thread.h)                                  thread_arm and thread_resume in
  *                                                         park.c:park_external

@@ -5,7 +5,7 @@
  * A hook of the scheduler costs one predicted branch while nothing is recorded: it tests
  * `gmp__recording`, and calls gmp__emit if that is not 0.  Each OS thread that emits an event gets
  * a ring of its own: an M, sysmon, an external thread, and a G without a P or in blocking code by
- * the thread that it runs on.  One collector (debug/tracefile.c) reads all rings.
+ * the thread that it runs on.  One collector (observe/trace/tracefile.c) reads all rings.
  *
  *   the thread that emits                          the collector
  *    1 a session is on (gmp__recording)             1 end = written (acquire)

@@ -117,7 +117,7 @@ struct signal_state {
 struct signal_state *gmp__signal_state(void);
 
 /* Fill own with the addresses of the runtime's thread-locals on this OS thread, for
- * debug/tlsleak.c, which ignores them. Returns their number. */
+ * observe/check/tlsleak.c, which ignores them. Returns their number. */
 enum { OWN_LOCALS = 10 };
 struct own_local {
 	const void *at;

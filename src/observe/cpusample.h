@@ -2,7 +2,7 @@
 /*
  * CPU samples: a timer of each M's CPU time sends SIGPROF, and the handler notes what the M runs.
  *
- *   reader: debug/profile.c                      handler, on an M
+ *   reader: observe/profile/profile.c            handler, on an M
  *    1 cpusample_begin: buffer, handler, a        1 inside + 1; is sampling on?   ORD(sample.on)
  *      timer for each M                           2 take the next number; slot number % SLOTS:
  *    2 cpusample_drain: in the order of the         FREE -> FILLING by compare-and-swap; if that

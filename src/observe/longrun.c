@@ -14,8 +14,8 @@
  *
  * A thread that computes must walk its own stack.  So the asker sends a signal, the handler stores
  * the backtrace, and the asker writes it: symbols and source positions need malloc and files, which
- * a signal handler may not use.  There are two askers: sysmon, and a dump (debug/place.c), which
- * asks where a running green thread is.  Each has questions of its own.
+ * a signal handler may not use.  There are two askers: sysmon, and a dump (observe/dump/place.c),
+ * which asks where a running green thread is.  Each has questions of its own.
  *
  *   asker: sysmon, or a dump                      handler, on the asked thread
  *    1 a dump: FREE -> FILLING by                  1 each question ASKED of this thread:

@@ -5,7 +5,7 @@
  *   event                hook                        called by
  *   SPAWN, READY         trace_ready                 ready.c, each enqueue
  *   RUN                  trace_run                   sched.c: execute_g0, resume_bound_g0
- *   PARK, YIELD, EXIT    sched.leave                 park.c, sched.c: pointers that debug/tracing.c
+ *   PARK, YIELD, EXIT    sched.leave                 park.c, sched.c: pointers that trace/tracing.c
  *                                                    replaces while something is recorded
  *   LOSE_P               trace_lose_p                handoff.c: sched_stop_without_p
  *   BLOCK, UNBLOCK       trace_block, trace_unblock  blocking.c

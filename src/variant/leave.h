@@ -12,7 +12,7 @@
  *                   again, and leaves by exit
  *
  *   variant    from when on                              does before the next variant
- *   traced     a trace or CPU time is recorded           emits an event (debug/tracing.c; not
+ *   traced     a trace or CPU time is recorded           emits an event (trace/tracing.c; not
  *                                                        without_p and exit_without_p)
  *   own        the first G with own thread-locals        unloads its block (step 4 of
  *                                                        variant/owntls.h); exit also releases it

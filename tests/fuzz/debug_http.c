@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fuzz target for src/debug/http.c: the end of a head must not depend on how the bytes are cut, and
- * a head that is accepted must have one end, one allowed Host and no body. The head lies in memory
- * of its own size, so that AddressSanitizer finds an access behind its end.
+ * Fuzz target for src/observe/serve/http.c: the end of a head must not depend on how the bytes are
+ * cut, and a head that is accepted must have one end, one allowed Host and no body. The head lies
+ * in memory of its own size, so that AddressSanitizer finds an access behind its end.
  */
 #define _GNU_SOURCE 1
 #include "fuzz.h"
 
-#include "debug/http.h"
+#include "observe/serve/http.h"
 
 static void check_accepted(const struct debug_head *h, const char *head, size_t n)
 {

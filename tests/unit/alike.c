@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "debug/alike.h"
+#include "observe/dump/alike.h"
 
 static struct alikes all;
 

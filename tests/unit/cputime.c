@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/emit.h"
-#include "debug/tracing.h"
 #include "g.h"
+#include "observe/trace/tracing.h"
 #include "observe/tracing.h"
 #include "rt.h"
 

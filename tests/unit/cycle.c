@@ -8,7 +8,7 @@
 #define _GNU_SOURCE 1
 #include "check.h"
 
-#include "debug/cycle.h"
+#include "observe/dump/cycle.h"
 
 #include <sys/mman.h>
 

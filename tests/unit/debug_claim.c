@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "debug/server.h"
+#include "observe/serve/server.h"
 #include "rt.h"
 
 static gmp_wg begun = GMP_WG_INIT, may_end = GMP_WG_INIT;

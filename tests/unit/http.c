@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "debug/server.h"
+#include "observe/serve/server.h"
 
 #define END "\r\n\r\n"
 #define HOST "\r\nHost: localhost"

@@ -17,8 +17,8 @@
 
 #include "base/atomic.h"
 #include "base/san.h"
-#include "debug/profile.h"
 #include "observe/cpusample.h"
+#include "observe/profile/profile.h"
 
 enum { MANY = 100 };
 

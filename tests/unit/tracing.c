@@ -17,8 +17,8 @@
 
 #include "base/emit.h"
 #include "base/os.h"
-#include "debug/tracing.h"
 #include "g.h"
+#include "observe/trace/tracing.h"
 #include "observe/tracing.h"
 #include "rt.h"
 

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+/* Snapshot of a green thread: see observe/dump/view.h. */
+#include "observe/dump/view.h"
+
+#include "base/finding.h"
+#include "g.h"
+#include "m.h"
+#include "machine/unwind.h"
+#include "netpoll.h"
+#include "observe/tracing.h"
+#include "select.h"
+#include "wait/mutex.h"
+#include "wait/sync.h"
+#include "waiter.h"
+
+enum { CASES_MOST = 6 }; /* of a select that are shown */
+
+static const char *const states[] = {
+#define GSTATUS(name, text, edges) [name] = text,
+#include "gstatus.def"
+#undef GSTATUS
+};
+
+const char *view_reason(unsigned reason)
+{
+	return wait_kinds[reason].text;
+}
+
+const char *view_state(unsigned status)
+{
+	return states[status];
+}
+
+/* Return the object of a wait: the number of an fd, or an address. */
+static uintptr_t object_of(enum waitkey kind, const void *key)
+{
+	switch (kind) {
+	case WAITKEY_LOCK: return (uintptr_t)wait_key_mutex(key);
+	case WAITKEY_FD: return (uintptr_t)((const struct polldesc *)key)->fd;
+	case WAITKEY_OFFSET: return (uintptr_t)key & ~(uintptr_t)7;
+	case WAITKEY_COMPLEMENT: return ~(uintptr_t)key;
+	default: return (uintptr_t)key;
+	}
+}
+
+/* Return whether gp waits for a writer that has claimed the lock and still waits for readers. */
+static bool awaits_claimer(const struct g *gp)
+{
+	return g_wait_kind(gp)->key == WAITKEY_LOCK &&
+	       ld_rlx(&wait_key_mutex(gp->sudog.key)->state) & RW_DRAIN;
+}
+
+struct g *view_awaited(const struct g *gp)
+{
+	const void *key = gp->sudog.key;
+
+	if (!ld_rlx(&gp->sudog.queued))
+		return NULL;
+	switch (g_wait_kind(gp)->key) {
+	case WAITKEY_LOCK:
+		if (key == rw_drain(wait_key_mutex(key)))
+			return NULL; /* gp is the owner, and waits for readers */
+		return gmp__token_g(ld_rlx(&wait_key_mutex(key)->owner));
+	case WAITKEY_ONCE: return gmp__token_g(ld_rlx(&((const gmp_once *)key)->owner));
+	case WAITKEY_JOIN: return container_of((uintptr_t)key, struct g, join);
+	default: return NULL;
+	}
+}
+
+static bool view_is_alive(const struct g *gp)
+{
+	uint8_t status = ld_acq(&gp->status); /* ORD(g.status) */
+
+	return status != G_FREE && status != G_DEAD;
+}
+
+/* ": receive 0x55d2, send 0x55d8, and 3 more" */
+static void add_cases(const struct g *gp, struct line *l)
+{
+	struct select_place at[CASES_MOST];
+	unsigned n = select_places(gp, at, CASES_MOST);
+
+	for (unsigned i = 0; i < min_of(n, (unsigned)CASES_MOST); i++) {
+		line_str_sig(l, i ? ", " : ": ");
+		line_str_sig(l, at[i].sends ? "send " : "receive ");
+		line_hex_sig(l, (uintptr_t)at[i].c);
+	}
+	if (n > CASES_MOST) {
+		line_str_sig(l, ", and ");
+		line_dec_sig(l, n - CASES_MOST);
+		line_str_sig(l, " more");
+	}
+}
+
+uintptr_t view_object(const struct g *gp)
+{
+	const void *key = gp->sudog.key;
+
+	if (!ld_rlx(&gp->sudog.queued) || !key)
+		return 0;
+	return object_of(g_wait_kind(gp)->key, key);
+}
+
+/* "channel receive 0x55d2", "mutex lock 0x55d8, held by green thread 4". gp is held (VIEW-1). */
+static void add_wait(struct view *v, const struct g *gp)
+{
+	const struct wait_kind *kind = g_wait_kind(gp);
+	const struct g *awaited = view_awaited(gp);
+	struct line *l = &v->what;
+
+	v->reason = ld_rlx(&gp->reason);
+	v->awaits = awaited;
+	line_str_sig(l, kind->text);
+	if (kind->key == WAITKEY_CASES)
+		add_cases(gp, l);
+	if (!ld_rlx(&gp->sudog.queued))
+		return;
+	if (kind->key == WAITKEY_JOIN) {
+		line_str_sig(l, " of green thread ");
+		line_dec_sig(l, ld_rlx(&awaited->id));
+		return;
+	}
+	line_str_sig(l, " ");
+	if (kind->key == WAITKEY_FD)
+		line_dec_sig(l, object_of(kind->key, gp->sudog.key));
+	else
+		line_hex_sig(l, object_of(kind->key, gp->sudog.key));
+	if (!awaited)
+		return;
+	line_str_sig(l,
+		     awaits_claimer(gp) ? ", claimed by green thread " : ", held by green thread ");
+	line_dec_sig(l, ld_rlx(&awaited->id));
+	if (!view_is_alive(awaited))
+		line_str_sig(l, ", which has ended");
+}
+
+static void copy_name(char *to, const struct g *gp)
+{
+	const char *name = g_name(gp);
+	unsigned n = 0;
+	char c;
+
+	for (; n < G_NAME_MAX - 1 && (c = ld_rlx(&name[n])); n++)
+		to[n] = c;
+	to[n] = '\0';
+}
+
+static void copy_identity(struct view *v, const struct g *gp)
+{
+	v->id = ld_rlx(&gp->id);
+	v->fn = ld_rlx(&gp->fn);
+	v->made_at = ld_rlx(&gp->made_at);
+	v->born = ld_rlx(&gp->born);
+	uint64_t cpu_ns;
+
+	v->has_cpu = cputime_of(gp, &cpu_ns);
+	v->cpu_ns = (int64_t)cpu_ns;
+	copy_name(v->name, gp);
+}
+
+static void view_held(struct view *v, const struct g *gp)
+{
+	copy_identity(v, gp);
+	v->state = NULL;
+	v->since = ld_rlx(&gp->since);
+	add_wait(v, gp);
+	trace_parked(&v->trace, &gp->ctx, gp->stack, gp->stack + ((size_t)1 << gp->stack_class));
+}
+
+static const char *state_of(const struct g *gp, uint8_t status, uint32_t wait)
+{
+	if (status == G_WAITING) /* not parked yet, or woken */
+		return states[wait == WAITER_IDLE ? G_RUNNING : G_RUNNABLE];
+	if (status == G_RUNNABLE && !ld_rlx(&gp->stack))
+		return "runnable, not begun";
+	return states[status];
+}
+
+/* "in read() of fd 5 (pipe:[12])"; "in compute+0x40", and the backtrace. */
+static void add_place(struct view *v, int tid, const struct places *places)
+{
+	const struct trace *t;
+	struct os_call call;
+
+	if (tid && os_thread_call(tid, &call)) {
+		finding_call(&v->what, &call); /* a place from before it slept is out of date */
+	} else if ((t = places_find(places, v->id)) != NULL) {
+		v->trace = *t;
+		line_str_sig(&v->what, "in ");
+		line_sym_sig(&v->what, t->pc[finding_frame(t)]);
+	}
+}
+
+/* Fill *v for a G that is not held, without its stack. wait: the state of its waiter. Returns false
+ * if gp is not alive, or its g struct was reused (VIEW-3). */
+static bool view_unheld(struct view *v, const struct g *gp, uint32_t wait,
+			const struct places *places)
+{
+	uint32_t life = ld_acq(&gp->generation); /* ORD(g.life) */
+	uint8_t status = ld_acq(&gp->status);    /* ORD(g.status) */
+	uint64_t ran_from = 0;
+	int tid = 0;
+
+	if (!view_is_alive(gp))
+		return false;
+	copy_identity(v, gp);
+	v->state = state_of(gp, status, wait);
+	if (status == G_RUNNING) {
+		if (m_of_running(gp, &tid, &v->since, &ran_from) && v->since)
+			v->state = "running without a P";
+		v->cpu_ns += cputime_present(ran_from);
+		add_place(v, tid, places);
+	}
+	fence_acq(); /* ORD(g.life): VIEW-3 */
+	return ld_rlx(&gp->generation) == life;
+}
+
+/* Replace the entry function of a service by that of the program, if the backtrace has it. */
+static void show_program_entry(struct view *v)
+{
+	v->fn = (gmp_fn)finding_entry((uintptr_t)v->fn, &v->trace);
+}
+
+bool view_green(struct view *v, struct g *gp, const struct g *self, uintptr_t caller,
+		const struct places *places)
+{
+	uint32_t wait;
+
+	v->what.n = 0;
+	v->since = 0;
+	v->awaits = false;
+	v->reason = WAIT_NONE;
+	v->trace.n = 0;
+	v->trace.more = v->trace.in_handler = false;
+	if (!view_is_alive(gp))
+		return false;
+	if (gp == self) {
+		copy_identity(v, gp);
+		v->state = "running, the caller of gmp_dump";
+		if (getm())
+			v->cpu_ns += cputime_present(ld_rlx(&getm()->ran_from));
+		trace_own(&v->trace, caller);
+		show_program_entry(v);
+		return true;
+	}
+	while ((wait = waiter_hold(&gp->w)) == WAITER_BUSY)
+		cpu_relax(); /* another thread holds it */
+	bool alive = true;
+
+	if (wait == WAITER_ARMED) {
+		view_held(v, gp);
+		waiter_release(&gp->w);
+	} else {
+		alive = view_unheld(v, gp, wait, places);
+	}
+	show_program_entry(v);
+	v->what.text[min_of(v->what.n, sizeof(v->what.text) - 1)] = '\0';
+	return alive;
+}
+
+/* gp is held (VIEW-1). The G that it awaits is not: it may end meanwhile (VIEW-3). */
+static void copy_holder(struct view_wait *v, const struct g *gp)
+{
+	const struct g *holder = view_awaited(gp);
+
+	v->holder = 0;
+	v->holder_name[0] = '\0';
+	if (!holder)
+		return;
+	uint32_t life = ld_acq(&holder->generation); /* ORD(g.life) */
+
+	v->holder = ld_rlx(&holder->id);
+	copy_name(v->holder_name, holder);
+	fence_acq(); /* ORD(g.life): VIEW-3 */
+	if (ld_rlx(&holder->generation) != life || !view_is_alive(holder)) {
+		v->holder = 0;
+		v->holder_name[0] = '\0';
+	}
+}
+
+/* gp is held (VIEW-1). */
+static void wait_held(struct view_wait *v, const struct g *gp, bool *same)
+{
+	struct view_wait now = { .id = ld_rlx(&gp->id),
+				 .since = ld_rlx(&gp->since),
+				 .key = gp->sudog.key,
+				 .sp = gp->ctx.sp,
+				 .reason = ld_rlx(&gp->reason) };
+
+	*same = v->id == now.id && v->since == now.since && v->key == now.key && v->sp == now.sp &&
+		v->reason == now.reason;
+	if (!*same) {
+		v->id = now.id;
+		v->since = now.since;
+		v->key = now.key;
+		v->sp = now.sp;
+		v->reason = now.reason;
+		v->fn = ld_rlx(&gp->fn);
+		copy_name(v->name, gp);
+		trace_parked(&v->trace, &gp->ctx, gp->stack,
+			     gp->stack + ((size_t)1 << gp->stack_class));
+	}
+	copy_holder(v, gp);
+}
+
+bool view_parked(struct view_wait *v, struct g *gp, uint32_t reasons, bool *same)
+{
+	uint32_t wait;
+	bool wanted;
+
+	if (ld_rlx(&gp->status) != G_WAITING)
+		return false;
+	while ((wait = waiter_hold(&gp->w)) == WAITER_BUSY)
+		cpu_relax();
+	if (wait != WAITER_ARMED)
+		return false;
+	wanted = reasons & 1u << ld_rlx(&gp->reason);
+	if (wanted)
+		wait_held(v, gp, same);
+	waiter_release(&gp->w);
+	return wanted;
+}
+
+bool view_brief(struct view *v, const struct g *gp)
+{
+	uint32_t life = ld_acq(&gp->generation); /* ORD(g.life) */
+	uint8_t status = ld_acq(&gp->status);    /* ORD(g.status) */
+	uint32_t wait = ld_rlx(&gp->w.state) & WAITER_STATE_MASK;
+
+	if (!view_is_alive(gp))
+		return false;
+	copy_identity(v, gp);
+	v->reason = ld_rlx(&gp->reason);
+	v->state = state_of(gp, status, wait);
+	if (status == G_WAITING && (wait == WAITER_ARMED || wait == WAITER_BUSY))
+		v->state = NULL;
+	fence_acq(); /* ORD(g.life): VIEW-3 */
+	return ld_rlx(&gp->generation) == life;
+}

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Profiles encoded by libprotobuf-c: see observe/profile/pprof.h.
+ *
+ * The build compiles pprof_message.proto to C. That code calls functions of libprotobuf-c. The
+ * functions of these names are here, hidden, and pass the calls on to the library that dlopen has
+ * loaded.
+ */
+#include "observe/profile/pprof.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "base/finding.h"
+#include "observe/profile/codemap.h"
+#include <pprof_message.pb-c.h>
+
+/* --- the library --- */
+
+static struct {
+	__typeof__(&protobuf_c_message_get_packed_size) get_packed_size;
+	__typeof__(&protobuf_c_message_pack) pack;
+} lib;
+
+static uint32_t lib_ready; /* (a) 1: `lib` is filled in; the library stays loaded */
+
+const char protobuf_c_empty_string[] = "";
+
+size_t protobuf_c_message_get_packed_size(const ProtobufCMessage *message)
+{
+	return lib.get_packed_size(message);
+}
+
+size_t protobuf_c_message_pack(const ProtobufCMessage *message, uint8_t *out)
+{
+	return lib.pack(message, out);
+}
+
+/* The generated code refers to the following; nothing calls that. */
+size_t protobuf_c_message_pack_to_buffer(const ProtobufCMessage *message, ProtobufCBuffer *buffer)
+{
+	(void)message;
+	(void)buffer;
+	return 0;
+}
+
+ProtobufCMessage *protobuf_c_message_unpack(const ProtobufCMessageDescriptor *descriptor,
+					    ProtobufCAllocator *allocator, size_t len,
+					    const uint8_t *data)
+{
+	(void)descriptor;
+	(void)allocator;
+	(void)len;
+	(void)data;
+	return NULL;
+}
+
+void protobuf_c_message_free_unpacked(ProtobufCMessage *message, ProtobufCAllocator *allocator)
+{
+	(void)message;
+	(void)allocator;
+}
+
+static bool find_function(void *handle, const char *name, void *to)
+{
+	void *fn = dlsym(handle, name);
+
+	memcpy(to, &fn, sizeof(fn)); /* C has no cast from an object to a function */
+	return fn != NULL;
+}
+
+static void load_protobufc(void)
+{
+	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	void *handle;
+
+	if (!getauxval(AT_BASE)) /* a static program: dlopen would load a second libc */
+		return;
+	pthread_mutex_lock(&mutex);
+	if (!ld_rlx(&lib_ready)) {
+		handle = dlopen("libprotobuf-c.so.1", RTLD_NOW | RTLD_LOCAL);
+		if (handle &&
+		    find_function(handle, "protobuf_c_message_get_packed_size",
+				  &lib.get_packed_size) &&
+		    find_function(handle, "protobuf_c_message_pack", &lib.pack))
+			st_rel(&lib_ready, 1u); /* ORD(pprof.lib) */
+		else if (handle)
+			dlclose(handle);
+	}
+	pthread_mutex_unlock(&mutex);
+}
+
+int pprof_available(void)
+{
+	if (!ld_acq(&lib_ready)) /* ORD(pprof.lib) */
+		load_protobufc();
+	return ld_acq(&lib_ready) ? 0 : -ENOTSUP; /* ORD(pprof.lib) */
+}
+
+/* --- memory of one encoding --- */
+
+struct piece {
+	struct piece *next;
+	_Alignas(16) char bytes[];
+};
+
+/* Numbers of texts, from 0 on. */
+struct texts {
+	char **of;
+	size_t n, cap;
+	uint32_t *slot; /* 0: free; otherwise number + 1 */
+	size_t slots;
+};
+
+struct encoder {
+	const struct pprof_profile *p;
+	struct codemap code;
+	struct texts strings;
+	struct texts functions; /* numbers of functions: "name\nfile" */
+	struct piece *pieces;
+	bool failed; /* no memory; then nothing is encoded */
+	Gmp__Pprof__Profile message;
+};
+
+/* Return zeroed memory until the end of the encoding; NULL: failed. */
+static void *take(struct encoder *e, size_t n, size_t size)
+{
+	struct piece *p = calloc(1, sizeof(*p) + n * size);
+
+	if (!p) {
+		e->failed = true;
+		return NULL;
+	}
+	p->next = e->pieces;
+	e->pieces = p;
+	return p->bytes;
+}
+
+static uint64_t hash_of(const char *text)
+{
+	uint64_t h = 14695981039346656037u;
+
+	for (; *text; text++)
+		h = (h ^ (unsigned char)*text) * 1099511628211u;
+	return h ^ h >> 32;
+}
+
+static uint32_t *texts_slot(struct texts *t, const char *text)
+{
+	size_t i = hash_of(text) & (t->slots - 1);
+
+	while (t->slot[i] && strcmp(t->of[t->slot[i] - 1], text) != 0)
+		i = (i + 1) & (t->slots - 1);
+	return &t->slot[i];
+}
+
+static bool texts_grow(struct texts *t)
+{
+	char **of = tally_grow(t->of, &t->cap, t->n + 1, sizeof(*of));
+	size_t slots = max_of(t->slots * 2, (size_t)256);
+	uint32_t *slot;
+
+	if (!of)
+		return false;
+	t->of = of;
+	if (t->n * 2 < t->slots)
+		return true;
+	slot = calloc(slots, sizeof(*slot));
+	if (!slot)
+		return false;
+	free(t->slot);
+	t->slot = slot;
+	t->slots = slots;
+	for (size_t i = 0; i < t->n; i++)
+		*texts_slot(t, t->of[i]) = (uint32_t)i + 1;
+	return true;
+}
+
+/* Return the number of the text, which is copied if it is new; 0 without memory. */
+static int64_t number_of(struct encoder *e, struct texts *t, const char *text)
+{
+	uint32_t *slot;
+	char *copy;
+
+	if (e->failed || !texts_grow(t)) {
+		e->failed = true;
+		return 0;
+	}
+	slot = texts_slot(t, text);
+	if (*slot)
+		return *slot - 1;
+	copy = take(e, strlen(text) + 1, 1);
+	if (!copy)
+		return 0;
+	memcpy(copy, text, strlen(text) + 1);
+	t->of[t->n++] = copy;
+	*slot = (uint32_t)t->n;
+	return (int64_t)t->n - 1;
+}
+
+static int64_t string_of(struct encoder *e, const char *text)
+{
+	return number_of(e, &e->strings, text);
+}
+
+/* --- mappings, functions, locations --- */
+
+/*
+ * DEFINE_TAKE(TYPE, NAME): NAME(e, n, &of) takes n messages of the type, and an array of pointers
+ * to them.
+ */
+#define DEFINE_TAKE(TYPE, INIT, NAME)                                                              \
+	static TYPE **NAME(struct encoder *e, size_t n)                                            \
+	{                                                                                          \
+		TYPE *of = take(e, n, sizeof(*of)), **at = take(e, n, sizeof(TYPE *));             \
+                                                                                                   \
+		for (size_t i = 0; of && at && i < n; i++) {                                       \
+			of[i] = (TYPE)INIT;                                                        \
+			at[i] = &of[i];                                                            \
+		}                                                                                  \
+		return of ? at : NULL;                                                             \
+	}
+
+DEFINE_TAKE(Gmp__Pprof__ValueType, GMP__PPROF__VALUE_TYPE__INIT, take_types)
+DEFINE_TAKE(Gmp__Pprof__Mapping, GMP__PPROF__MAPPING__INIT, take_mappings)
+DEFINE_TAKE(Gmp__Pprof__Function, GMP__PPROF__FUNCTION__INIT, take_functions)
+DEFINE_TAKE(Gmp__Pprof__Location, GMP__PPROF__LOCATION__INIT, take_locations)
+DEFINE_TAKE(Gmp__Pprof__Line, GMP__PPROF__LINE__INIT, take_lines)
+DEFINE_TAKE(Gmp__Pprof__Sample, GMP__PPROF__SAMPLE__INIT, take_samples)
+DEFINE_TAKE(Gmp__Pprof__Label, GMP__PPROF__LABEL__INIT, take_labels)
+
+static void encode_mappings(struct encoder *e)
+{
+	const struct codemap *c = &e->code;
+	Gmp__Pprof__Mapping **to = take_mappings(e, c->mappings);
+
+	for (size_t i = 0; to && i < c->mappings; i++) {
+		const struct code_mapping *m = &c->mapping[i];
+
+		to[i]->id = i + 1;
+		to[i]->memory_start = m->start;
+		to[i]->memory_limit = m->limit;
+		to[i]->file_offset = m->offset;
+		to[i]->filename = string_of(e, m->path);
+		to[i]->build_id = string_of(e, m->build_id);
+		to[i]->has_functions = true; /* pprof need not look for symbols */
+		to[i]->has_filenames = to[i]->has_line_numbers = m->lines;
+	}
+	e->message.mapping = to;
+	e->message.n_mapping = c->mappings;
+}
+
+/* Return the id of the function of p, which is filled in if it is new. */
+static uint64_t function_of(struct encoder *e, const struct code_place *p)
+{
+	char text[sizeof(p->function) + sizeof(p->file) + 1];
+	size_t known = e->functions.n;
+	uint64_t id;
+
+	snprintf(text, sizeof(text), "%s\n%s", p->function, p->file);
+	id = (uint64_t)number_of(e, &e->functions, text) + 1;
+	if (id > known && !e->failed) {
+		Gmp__Pprof__Function *f = e->message.function[id - 1];
+
+		f->id = id;
+		f->name = f->system_name = string_of(e, p->function);
+		f->filename = string_of(e, p->file);
+	}
+	return id;
+}
+
+static void encode_locations(struct encoder *e)
+{
+	size_t n = e->code.n;
+	Gmp__Pprof__Location **to = take_locations(e, n);
+	Gmp__Pprof__Line **line = take_lines(e, n);
+
+	e->message.function = take_functions(e, n);
+	for (size_t i = 0; !e->failed && i < n; i++) {
+		const struct code_place *p = &e->code.place[i];
+
+		to[i]->id = i + 1;
+		to[i]->mapping_id = (uint64_t)(p->mapping + 1);
+		to[i]->address = p->pc;
+		to[i]->n_line = 1;
+		to[i]->line = &line[i];
+		line[i]->function_id = function_of(e, p);
+		line[i]->line = p->line;
+	}
+	e->message.location = to;
+	e->message.n_location = n;
+	e->message.n_function = e->functions.n;
+}
+
+/* --- samples --- */
+
+enum { LABELS = TALLY_LABELS + 2 };
+
+static void add_label(struct encoder *e, Gmp__Pprof__Sample *s, Gmp__Pprof__Label **at,
+		      const char *key, const char *text)
+{
+	Gmp__Pprof__Label *l = at[s->n_label];
+
+	if (!key || !*text)
+		return;
+	l->key = string_of(e, key);
+	l->str = string_of(e, text);
+	s->label = at;
+	s->n_label++;
+}
+
+/* The stack of an entry as finding_entry takes it. */
+static uintptr_t entry_function(const struct tally *t, const struct tally_entry *s)
+{
+	struct trace trace = { .n = min_of(s->n, (int)TRACE_MOST), .more = s->n >= TRACE_MOST };
+
+	memcpy(trace.pc, t->pc + s->at, (size_t)trace.n * sizeof(trace.pc[0]));
+	return finding_entry((uintptr_t)s->fn, &trace);
+}
+
+static void encode_sample(struct encoder *e, Gmp__Pprof__Sample *to, const struct tally_entry *s,
+			  uintptr_t entry)
+{
+	const struct pprof_kind *kind = e->p->kind;
+	uint64_t *id = take(e, (size_t)s->n, sizeof(*id));
+	Gmp__Pprof__Label **label = take_labels(e, LABELS);
+
+	if (e->failed)
+		return;
+	for (int i = 0; i < s->n; i++)
+		id[i] = codemap_find(&e->code, e->p->tally.pc[s->at + (size_t)i]) + 1;
+	to->location_id = id;
+	to->n_location_id = (size_t)s->n;
+	to->value = (int64_t *)(uintptr_t)s->value;
+	to->n_value = e->message.n_sample_type;
+	add_label(e, to, label, "green thread", s->green);
+	if (entry)
+		add_label(e, to, label, "entry",
+			  e->code.place[codemap_find(&e->code, entry)].function);
+	for (int i = 0; i < TALLY_LABELS; i++)
+		add_label(e, to, label, kind->label[i], s->label[i]);
+}
+
+static void encode_samples(struct encoder *e, const uintptr_t *entry)
+{
+	size_t n = e->p->tally.n;
+	Gmp__Pprof__Sample **to = take_samples(e, n);
+
+	for (size_t i = 0; !e->failed && i < n; i++)
+		encode_sample(e, to[i], &e->p->tally.of[i], entry[i]);
+	e->message.sample = to;
+	e->message.n_sample = n;
+}
+
+/* --- the whole --- */
+
+static void encode_type(struct encoder *e, Gmp__Pprof__ValueType *to, const struct pprof_type *type)
+{
+	to->type = string_of(e, type->type);
+	to->unit = string_of(e, type->unit);
+}
+
+static void encode_head(struct encoder *e)
+{
+	const struct pprof_kind *kind = e->p->kind;
+	Gmp__Pprof__ValueType **types = take_types(e, TALLY_VALUES + 1);
+	int64_t *comment = take(e, 1, sizeof(*comment));
+	size_t n = 0;
+
+	string_of(e, ""); /* number 0 */
+	if (e->failed)
+		return;
+	for (; n < TALLY_VALUES && kind->value[n].type; n++)
+		encode_type(e, types[n], &kind->value[n]);
+	e->message.sample_type = types;
+	e->message.n_sample_type = n;
+	e->message.time_nanos = e->p->began;
+	e->message.duration_nanos = e->p->duration;
+	if (kind->period_type.type) {
+		encode_type(e, types[TALLY_VALUES], &kind->period_type);
+		e->message.period_type = types[TALLY_VALUES];
+		e->message.period = e->p->period;
+	}
+	if (e->p->comment) {
+		*comment = string_of(e, e->p->comment);
+		e->message.comment = comment;
+		e->message.n_comment = 1;
+	}
+}
+
+/* Fill e->code with all addresses: those of the stacks, and the entry functions in entry[]. */
+static int encode_code(struct encoder *e, uintptr_t *entry)
+{
+	const struct tally *t = &e->p->tally;
+	uintptr_t *pc = take(e, t->pcs + t->n, sizeof(*pc));
+	size_t n = t->pcs;
+
+	if (!pc)
+		return -ENOMEM;
+	if (n)
+		memcpy(pc, t->pc, n * sizeof(*pc));
+	for (size_t i = 0; i < t->n; i++)
+		if ((entry[i] = t->of[i].fn ? entry_function(t, &t->of[i]) : 0))
+			pc[n++] = entry[i];
+	return codemap_fill(&e->code, pc, n);
+}
+
+static void encode_all(struct encoder *e)
+{
+	uintptr_t *entry = take(e, e->p->tally.n, sizeof(*entry));
+
+	if (!entry || encode_code(e, entry) < 0) {
+		e->failed = true;
+		return;
+	}
+	encode_head(e);
+	encode_mappings(e);
+	encode_locations(e);
+	encode_samples(e, entry);
+	e->message.string_table = e->strings.of;
+	e->message.n_string_table = e->strings.n;
+}
+
+static void encoder_free(struct encoder *e)
+{
+	for (struct piece *p; (p = e->pieces); free(p))
+		e->pieces = p->next;
+	free(e->strings.of);
+	free(e->strings.slot);
+	free(e->functions.of);
+	free(e->functions.slot);
+	codemap_free(&e->code);
+}
+
+int pprof_encode(const struct pprof_profile *p, struct pprof_out *out)
+{
+	struct encoder e = { .p = p, .message = GMP__PPROF__PROFILE__INIT };
+	int err = pprof_available();
+
+	*out = (struct pprof_out){ 0 };
+	if (err)
+		return err;
+	encode_all(&e);
+	if (!e.failed) {
+		out->n = gmp__pprof__profile__get_packed_size(&e.message);
+		out->data = malloc(out->n);
+	}
+	if (out->data)
+		gmp__pprof__profile__pack(&e.message, out->data);
+	encoder_free(&e);
+	return out->data ? 0 : -ENOMEM;
+}
