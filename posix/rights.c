@@ -51,7 +51,7 @@
 #include "base/os.h"
 #include "m.h"
 #include "machine/tlsblock.h"
-#include "monitor/spare.h"
+#include "spare.h"
 #include "monitor/sysmon.h"
 #include "posix/hook.h"
 #include "posix/signal.h"

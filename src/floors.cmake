@@ -111,6 +111,7 @@ set(GMP_FLOOR2_HEADERS
 	gstatus.def
 	variant.h
 	netpoll/record.h
+	probe.h
 	types.h
 	waiter.h
 	waitreason.def
@@ -124,7 +125,7 @@ set(GMP_FLOOR3
 	idle.c
 	handoff.c
 	pin.c
-	monitor/spare.c
+	spare.c
 	pick.c
 	variant/thread.c
 	variant/chaos_step.c
@@ -136,7 +137,7 @@ set(GMP_FLOOR3
 set(GMP_FLOOR3_HEADERS)
 
 set(GMP_FLOOR4
-	wait/parkinglot.c
+	parkinglot.c
 	spawn.c
 	wait/fls.c
 	wait/sleep.c

@@ -7,7 +7,7 @@
 
 #include "base/os.h"
 #include "base/throw.h"
-#include "variant/owntls.h"
+#include "variant.h"
 
 enum { G_BATCH = 32, ID_BATCH = 64 };
 

@@ -5,10 +5,9 @@
 #include "base/os.h"
 #include "base/throw.h"
 #include "idle.h"
-#include "monitor/spare.h"
-#include "observe/latency.h"
-#include "observe/tracing.h"
+#include "spare.h"
 #include "pick.h"
+#include "probe.h"
 #include "proc.h"
 #include "ready.h"
 #include "runq.h"
@@ -229,7 +228,7 @@ bool sched_stop_without_p(struct m *m, struct g *gp)
 {
 	st_rlx(&m->curg, (struct g *)NULL);
 	if (gp)
-		trace_lose_p(m, gp);
+		probe_lose_p(m, gp);
 	slice_again(m);
 	lock(&sched.lock, LR_SCHED);
 	bool stopping = ld_rlx(&sched.state) != RUN_ON;
@@ -240,8 +239,7 @@ bool sched_stop_without_p(struct m *m, struct g *gp)
 
 	if (gp) {
 		g_set_status(gp, G_RUNNABLE);
-		latency_stamp_now(gp, blocked ? GMP_LATENCY_BLOCKING : GMP_LATENCY_YIELD,
-				  cpu_ticks());
+		probe_queued(gp, blocked ? GMP_LATENCY_BLOCKING : GMP_LATENCY_YIELD, cpu_ticks());
 	}
 	if (!stopping) {
 		if (blocked)

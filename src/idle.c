@@ -5,10 +5,9 @@
 #include "base/os.h"
 #include "g.h"
 #include "netpoll.h"
-#include "observe/latency.h"
-#include "observe/tracing.h"
 #include "pick.h"
 #include "poller.h"
+#include "probe.h"
 #include "proc.h"
 #include "ready.h"
 #include "runq.h"
@@ -16,7 +15,6 @@
 #include "stall.h"
 #include "timerheap.h"
 #include "variant.h"
-#include "variant/vtime.h"
 #include "waiter.h"
 
 /* Call the deadlock report if the run is stalled.  Returns until when to sleep. */
@@ -200,8 +198,7 @@ struct p *acquirep(struct m *m, struct glist *out)
 		uint64_t ticks = cpu_ticks();
 
 		while ((gp = glist_pop(out))) {
-			latency_stamp_now(gp, latency_cause_of(gp), ticks);
-			trace_ready(gp, QUEUE_GLOBAL, latency_cause_of(gp));
+			probe_ready_global(gp, ticks);
 			g_set_status(gp, G_RUNNABLE);
 			gq_put(gp);
 		}

@@ -12,7 +12,6 @@
 #include "poller.h"
 #include "runq.h"
 #include "variant.h"
-#include "variant/owntls.h"
 #include "waiter.h"
 
 enum { M_STACK = 256 * 1024 }; /* bytes of an M's stack */

@@ -8,13 +8,12 @@
 #include "base/throw.h"
 #include "enter.h"
 #include "idle.h"
-#include "observe/latency.h"
+#include "probe.h"
 #include "ready.h"
 #include "runq.h"
 #include "sched.h"
 #include "timerheap.h"
-#include "variant/chaos.h"
-#include "variant/vtime.h"
+#include "variant.h"
 #include "waiter.h"
 
 /* PREEMPT-6: time slices.  The kernel's are 4 ms or less, and a few threads wait for each CPU. */
@@ -198,19 +197,6 @@ void ready_list(struct glist *list)
 
 /* --- yield --- */
 
-#ifdef GMP_DEBUG_CHECKS
-/* Chaos: a call that may wait sometimes yields. */
-noinline void gmp__chaos_point(void)
-{
-	if (chaos_draw(3))
-		return;
-	if (getm())
-		park_yield();
-	else
-		os_yield();
-}
-#endif
-
 /* park_yield, on g0. */
 leaves_by_jump int yield_g0(void *arg)
 {
@@ -222,8 +208,7 @@ leaves_by_jump int yield_g0(void *arg)
 	san_arrive(&m->san);
 	st_rlx(&m->curg, (struct g *)NULL);
 	g_set_status(gp, G_RUNNABLE);
-	if (unlikely(latency_draw(m->p)))
-		latency_sample(m->p, gp, GMP_LATENCY_YIELD);
+	probe_yield(m->p, gp);
 	runq_yield(m->p, gp); /* no wakeup: it would only move Gs that run here anyway */
 	return schedule_g0(m);
 }

@@ -66,7 +66,7 @@
 
 #include "enter.h"
 #include "types.h"
-#include "variant/thread.h"
+#include "variant.h"
 
 /* The waiter of an external thread, on its stack. */
 struct external {

@@ -14,7 +14,6 @@
 #include "runq.h"
 #include "timerheap.h"
 #include "variant.h"
-#include "variant/owntls.h"
 
 struct sched sched;
 

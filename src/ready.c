@@ -4,8 +4,7 @@
 
 #include "base/os.h"
 #include "enter.h"
-#include "observe/latency.h"
-#include "observe/tracing.h"
+#include "probe.h"
 #include "proc.h"
 #include "runq.h"
 #include "timerheap.h"
@@ -158,8 +157,7 @@ static noinline void submit_external(struct glist *list)
 	/* under the lock: a thread that sees gp runnable and then takes the lock finds it
 	 * enqueued */
 	while ((gp = glist_pop(list))) {
-		latency_stamp_now(gp, latency_cause_of(gp), ticks);
-		trace_ready(gp, QUEUE_GLOBAL, latency_cause_of(gp));
+		probe_ready_global(gp, ticks);
 		g_set_status(gp, G_RUNNABLE); /* last: the end of a run reads gp->resume after it */
 		gq_put(gp);
 	}
@@ -179,21 +177,17 @@ static noinline void submit_one_external(struct g *gp)
 	submit_external(&one);
 }
 
-/* Measure, trace, or both: one call, since a second would cost the fast path a register. */
-static noinline void observe_here(struct p *pp, struct g *gp, bool next)
+static noinline void probe_here(struct p *pp, struct g *gp, bool next)
 {
-	gmp_latency_cause cause = latency_cause_of(gp);
-
-	if (pp->sample_in == 0) /* it was drawn */
-		latency_sample(pp, gp, cause);
-	trace_ready(gp, variant_takes_next(pp, next) ? QUEUE_RUNNEXT : QUEUE_RING, cause);
+	probe_ready(pp, gp, variant_takes_next(pp, next) ? QUEUE_RUNNEXT : QUEUE_RING,
+		    latency_cause_of(gp));
 }
 
 inline void sched_submit_here(struct p *pp, struct g *gp, bool next)
 {
 	g_set_status(gp, G_RUNNABLE);
-	if (unlikely(latency_draw(pp)) || unlikely(recording()))
-		observe_here(pp, gp, next);
+	if (probe_wants(pp))
+		probe_here(pp, gp, next);
 	if (variant_takes_next(pp, next))
 		gp = runnext_swap(pp, gp);
 	if (gp) {
@@ -246,9 +240,8 @@ static uint32_t put_first(struct p *pp, struct glist *list, uint32_t *end)
 
 	for (struct g *gp = list->head; gp; gp = gp->schedlink) {
 		g_set_status(gp, G_RUNNABLE);
-		if (unlikely(latency_draw(pp)))
-			latency_sample(pp, gp, GMP_LATENCY_TIMER);
-		trace_ready(gp, QUEUE_FRONT, GMP_LATENCY_TIMER);
+		if (probe_wants(pp))
+			probe_ready(pp, gp, QUEUE_FRONT, GMP_LATENCY_TIMER);
 	}
 	if (runq_put_first(pp, list, end))
 		return n;
@@ -265,9 +258,9 @@ static uint32_t submit_list_here(struct p *pp, struct glist *list, bool due, uin
 
 	while ((gp = glist_pop(list))) {
 		g_set_status(gp, G_RUNNABLE);
-		if (unlikely(latency_draw(pp)))
-			latency_sample(pp, gp, due ? GMP_LATENCY_TIMER : latency_cause_of(gp));
-		trace_ready(gp, QUEUE_RING, due ? GMP_LATENCY_TIMER : latency_cause_of(gp));
+		if (probe_wants(pp))
+			probe_ready(pp, gp, QUEUE_RING,
+				    due ? GMP_LATENCY_TIMER : latency_cause_of(gp));
 		runq_put(pp, gp);
 	}
 	/* curg: a G released them, and keeps the P; then any number is worth a wakeup */

@@ -9,7 +9,7 @@
 #include "base/os.h"
 #include "base/throw.h"
 #include "g.h"
-#include "observe/latency.h"
+#include "probe.h"
 #include "variant.h"
 
 static enum lane lane_of(const struct g *gp);
@@ -254,8 +254,7 @@ static void gq_put_late(struct g **batch, uint32_t n, bool yielded)
 		struct g *gp = batch[i];
 
 		if (!(gp->resume & RESUME_MEASURED))
-			latency_stamp_now(gp, yielded ? GMP_LATENCY_YIELD : latency_cause_of(gp),
-					  ticks);
+			probe_queued(gp, yielded ? GMP_LATENCY_YIELD : latency_cause_of(gp), ticks);
 		if (yielded)
 			gq_put_yielded(gp);
 		else

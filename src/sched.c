@@ -28,19 +28,16 @@
 #include "g.h"
 #include "handoff.h"
 #include "idle.h"
-#include "monitor/spare.h"
-#include "observe/latency.h"
-#include "observe/tracing.h"
+#include "spare.h"
 #include "pick.h"
 #include "pin.h"
+#include "probe.h"
 #include "proc.h"
 #include "ready.h"
 #include "runq.h"
 #include "source.h"
 #include "timerheap.h"
 #include "variant.h"
-#include "variant/chaos_step.h"
-#include "variant/thread.h"
 #include "waiter.h"
 
 leaves_by_jump static int restart_search_g0(struct m *m);
@@ -112,8 +109,7 @@ leaves_by_jump static noinline int begin_g0(struct m *m, struct g *gp)
 	g_bind_stack(m->p, gp);
 	gp->resume &= (uint8_t)~RESUME_UNSHARED;
 	if (unlikely(gp->resume)) {
-		if (gp->resume & RESUME_MEASURED)
-			latency_record(m->p, gp);
+		probe_began(m->p, gp);
 		if (gp->resume & RESUME_PINNED) {
 			gp->lockedm = m;
 			m->npinned++;
@@ -141,8 +137,7 @@ leaves_by_jump static noinline int end_wait_g0(struct m *m, struct g *gp, uint32
 {
 	int result = waiter_result(state);
 
-	if (gp->resume & RESUME_MEASURED)
-		latency_record(m->p, gp);
+	probe_began(m->p, gp);
 	if (gp->resume & RESUME_TIMED) {
 		gp->resume &= (uint8_t)~RESUME_TIMED;
 		timer_del(&gp->timer);
@@ -193,7 +188,7 @@ leaves_by_jump static int switch_g0(struct m *m, struct g *gp)
 
 leaves_by_jump static noinline int execute_traced_g0(struct m *m, struct g *gp)
 {
-	trace_run(m, m->p, gp);
+	probe_run(m, gp);
 	return switch_g0(m, gp);
 }
 
@@ -216,7 +211,7 @@ leaves_by_jump static int resume_bound_g0(struct m *m, struct g *gp)
 	st_rlx(&m->curg, gp);
 	g_set_status(gp, G_RUNNING);
 	bump(&m->p->count.switches, 1);
-	trace_run(m, m->p, gp);
+	probe_run(m, gp);
 	return end_wait_g0(m, gp, state);
 }
 

@@ -43,8 +43,7 @@
 
 #include "chan.h"
 #include "park.h"
-#include "variant/chaos.h"
-#include "variant/thread.h"
+#include "variant.h"
 
 enum { CASES_ON_STACK = 64 }; /* with more cases the arrays are allocated */
 

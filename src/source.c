@@ -5,7 +5,7 @@
 #include "base/emit.h"
 #include "base/os.h"
 #include "netpoll.h"
-#include "observe/latency.h"
+#include "probe.h"
 #include "ready.h"
 #include "runq.h"
 #include "timerheap.h"
@@ -51,8 +51,7 @@ static struct glist fire_timers(struct p *pp, struct p *from, int64_t now, unsig
 		bump(&pp->count.timers_fired, n);
 		emit(EVENT_TIMER, 0, (uint64_t)pp->id, n, 0);
 	}
-	if (unlikely(late >= LATENCY_LATE_NS) && out.head)
-		latency_stamp(out.head, GMP_LATENCY_TIMER, false);
+	probe_late_timers(out.head, late);
 	glist_prefetch(&out);
 	return out;
 }

@@ -34,9 +34,8 @@
 #include "proc.h"
 #include "ready.h"
 #include "sched.h"
-#include "variant/chaos.h"
-#include "variant/owntls_spawn.h"
-#include "wait/parkinglot.h"
+#include "variant.h"
+#include "parkinglot.h"
 #include "waiter.h"
 
 _Static_assert(_Alignof(struct sudog) > JOIN_DONE, "no sudog has the address of a state");

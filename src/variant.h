@@ -36,6 +36,44 @@
 #include "variant/chaos.h"
 #include "variant/owntls.h"
 
+/* sched.c:begin_elsewhere_g0, spawn.c.  Start an OS thread for gp, which is runnable.  Returns 0;
+ * -EAGAIN if no more threads can be started; -ESRCH if the run ends. */
+int thread_start(struct g *gp);
+/* park.c:park_external.  Steps 1 to 3, and steps 5 and 6, of a wait of m's green thread. */
+void thread_arm(struct m *m, struct waiter *w, unsigned why);
+int thread_resume(struct m *m, struct waiter *w, unwait_fn unwait, int result);
+/* For an unwait_fn: true if the green thread of the calling OS thread is killed, so that its wait
+ * will not return. */
+bool thread_killed(void);
+/* For an unwait_fn: true if the waiter is killed at shutdown.  A G is, if no M is left (the caller
+ * is none); in thread mode, thread_killed. */
+static inline bool waiter_killed(const struct waiter *w)
+{
+	return w->gp ? !getm() : thread_killed();
+}
+
+/* gmp_cancel.  End gp's present wait, if gp is cancelled. */
+void thread_cancel_wait(struct g *gp);
+/* Calls without an M.  Leaves if the run ends.  No effect on other kinds of threads. */
+void thread_checkpoint(void);
+/* gmp_exit. */
+void thread_exit(struct m *m) __attribute__((noreturn));
+
+/* idle.c:sleep_in_poller, before the M sleeps until `until`, of virtual time.  Returns the ns of
+ * real time to sleep; 0 if the clock has jumped, NEVER without a limit. */
+int64_t vtime_sleep(int64_t until);
+/* After that sleep: advances the clock.  ns: result of vtime_sleep; began: os_now() before it. */
+void vtime_slept(int64_t ns, int64_t began);
+/* A deadline of an external thread, which sleeps in the kernel, by the clock of the machine. */
+int64_t vtime_real(int64_t deadline);
+
+/* sched.c:attend_g0, with ATTENTION_CHAOS. */
+void chaos_step(struct p *pp);
+
+/* spawn.c.  gp, which is not runnable yet, gets a block, except in a run of Gs as OS threads.  Any
+ * thread, not on g0.  Returns as owntls_enable. */
+int owntls_spawn(struct g *gp);
+
 /* proc.c:p_new.  Choose the queues of a new P, and whether each of its steps takes the slow
  * path. */
 static inline void variant_p_init(struct p *pp)

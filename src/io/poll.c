@@ -31,7 +31,7 @@
 #include "netpoll/multi.h"
 #include "park.h"
 #include "timerheap.h"
-#include "variant/vtime.h"
+#include "variant.h"
 
 /* Most fds whose entries lie on the stack; more are allocated. */
 enum { ON_STACK = 16 };

@@ -7,14 +7,13 @@
 #include "base/os.h"
 #include "base/throw.h"
 #include "handoff.h"
-#include "monitor/spare.h"
+#include "spare.h"
 #include "observe/longrun.h"
 #include "proc.h"
 #include "ready.h"
 #include "source.h"
 #include "timerheap.h"
 #include "variant.h"
-#include "variant/chaos.h"
 
 /*
  * HUNT_POLLS: polls after the last P of a sleeping thread was taken; a poll costs 5 us for each

@@ -60,7 +60,7 @@
 #include "idle.h"
 #include "monitor/faultsig.h"
 #include "monitor/preempt.h"
-#include "monitor/spare.h"
+#include "spare.h"
 #include "netpoll.h"
 #include "observe/latency.h"
 #include "observe/longrun.h"
@@ -73,8 +73,8 @@
 #include "source.h"
 #include "stall.h"
 #include "timerheap.h"
-#include "variant/chaos.h"
-#include "wait/parkinglot.h"
+#include "variant.h"
+#include "parkinglot.h"
 #include "waiter.h"
 
 enum {

@@ -36,6 +36,15 @@ noinline void trace_ready_event(struct g *gp, enum event_queue queue, gmp_latenc
 			  acting_g(cause), 0);
 }
 
+/* Measure, record, or both: one call, since a second would cost the fast path a register. */
+noinline void observe_ready(struct p *pp, struct g *gp, enum event_queue queue,
+			    gmp_latency_cause cause)
+{
+	if (pp->sample_in == 0) /* it was drawn */
+		latency_sample(pp, gp, cause);
+	trace_ready(gp, queue, cause);
+}
+
 /* --- running time --- */
 
 static struct {

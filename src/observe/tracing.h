@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Trace hooks: the places of the core that emit events about Gs, and the running time of each G.
+ * Events about Gs, which the probes emit (probe.h), and the running time of each G.
  *
- *   event                hook                        called by
- *   SPAWN, READY         trace_ready                 ready.c, each enqueue
- *   RUN                  trace_run                   sched.c: execute_g0, resume_bound_g0
- *   PARK, YIELD, EXIT    sched.leave                 park.c, sched.c: pointers that trace/tracing.c
- *                                                    replaces while something is recorded
- *   LOSE_P               trace_lose_p                handoff.c: sched_stop_without_p
- *   BLOCK, UNBLOCK       trace_block, trace_unblock  blocking.c
- *   others               emit                        where the counter of gmp_stats is increased
+ * The events PARK, YIELD and EXIT are emitted by the leave steps of trace/tracing.c, which are in
+ * use while something is recorded (variant/leave.h), the others that are not of a G where the
+ * counter of gmp_stats is increased.
  *
  * Cost while nothing is recorded: a test of a global word and a branch in trace_ready, trace_run,
  * trace_block and trace_unblock; none in the leaving of a stack.
@@ -38,6 +33,9 @@ static inline void trace_ready(struct g *gp, enum event_queue queue, gmp_latency
 	if (unlikely(recording()))
 		trace_ready_event(gp, queue, cause);
 }
+
+/* gp becomes runnable on pp, the caller's: record it, and measure it if it was drawn. */
+void observe_ready(struct p *pp, struct g *gp, enum event_queue queue, gmp_latency_cause cause);
 
 void trace_run_event(struct m *m, struct p *pp, struct g *gp);
 

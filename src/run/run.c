@@ -67,9 +67,10 @@
 #include "variant/abandon.h"
 #include "variant/leave.h"
 #include "variant/owntls.h"
+#include "variant/thread.h"
 #include "variant/vtime.h"
 #include "wait/fls.h"
-#include "wait/parkinglot.h"
+#include "parkinglot.h"
 
 /* --- Ms --- */
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Scheduler step of chaos mode.  chaos.h has the rest. */
-#include "variant/chaos_step.h"
-
+/* Chaos in the scheduler: each step of a P draws the G that runs next, and a call that may wait
+ * sometimes yields; see variant/chaos.h. */
+#include "base/os.h"
+#include "park.h"
 #include "proc.h"
 #include "ready.h"
 #include "runq.h"
 #include "source.h"
-#include "variant/chaos.h"
+#include "variant.h"
 
 enum { DRAWN_FROM = 64 };
 
@@ -46,3 +47,15 @@ void chaos_step(struct p *pp)
 	if (sched_should_poll() && chaos_draw(8) == 0)
 		sched_poll_now();
 }
+
+#ifdef GMP_DEBUG_CHECKS
+noinline void gmp__chaos_point(void)
+{
+	if (chaos_draw(3))
+		return;
+	if (getm())
+		park_yield();
+	else
+		os_yield();
+}
+#endif

@@ -10,8 +10,5 @@
 /* Green threads of this run may have blocks from now on.  Any thread, not on g0.  Returns 0,
  * -EAGAIN, -ENOMEM or -ENOTSUP; the first -ENOTSUP of a process writes why to stderr. */
 int owntls_enable(void);
-/* gp, which is not runnable yet, gets a block, except in a run of Gs as OS threads
- * (variant/thread.h).  Any thread, not on g0.  Returns as owntls_enable. */
-int owntls_spawn(struct g *gp);
 
 #endif

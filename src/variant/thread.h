@@ -38,31 +38,8 @@
 
 /* Makes gp, which is runnable, the green thread of m. */
 void thread_adopt(struct m *m, struct g *gp);
-/* Starts an OS thread for gp, which is runnable.  Returns 0; -EAGAIN if no more threads can be
- * started; -ESRCH if the run ends. */
-int thread_start(struct g *gp);
 /* Runs m->curg to its end on the calling thread. */
 void thread_run(struct m *m);
-
-/* Steps 1 to 3, and steps 5 and 6, of a wait of m's green thread. */
-void thread_arm(struct m *m, struct waiter *w, unsigned why);
-int thread_resume(struct m *m, struct waiter *w, unwait_fn unwait, int result);
-
-/* For an unwait_fn: true if the green thread of the calling OS thread is killed, so that its wait
- * will not return. */
-bool thread_killed(void);
-/* For an unwait_fn: true if the waiter is killed at shutdown.  A G is, if no M is left (the caller
- * is none); in thread mode, thread_killed. */
-static inline bool waiter_killed(const struct waiter *w)
-{
-	return w->gp ? !getm() : thread_killed();
-}
-
-/* Ends gp's present wait, if gp is cancelled. */
-void thread_cancel_wait(struct g *gp);
-/* Leaves if the run ends.  No effect on other kinds of threads. */
-void thread_checkpoint(void);
-void thread_exit(struct m *m) __attribute__((noreturn));
 
 /* Shutdown: wakes all green threads that wait, until none is left. */
 void threads_end(void);

@@ -5,6 +5,7 @@
 #include "base/os.h"
 #include "stall.h"
 #include "timerheap.h"
+#include "variant.h"
 
 /* First value of the clock.  The same in each run, so that printed times repeat too; not 0, since
  * times in the past would be negative. */

@@ -40,15 +40,4 @@
 void vtime_begin(void);
 void vtime_end(void);
 
-/* Called by the M in the poller before it sleeps until `until`, of virtual time.  Returns the ns
- * of real time to sleep; 0 if the clock has jumped, NEVER without a limit. */
-int64_t vtime_sleep(int64_t until);
-/* Called after that sleep: advances the clock.  ns: result of vtime_sleep; began: os_now() before
- * it. */
-void vtime_slept(int64_t ns, int64_t began);
-
-/* Converts a deadline of an external thread, which sleeps in the kernel, to the clock of the
- * machine. */
-int64_t vtime_real(int64_t deadline);
-
 #endif

@@ -85,11 +85,11 @@
 #include "base/throw.h"
 #include "enter.h"
 #include "handoff.h"
-#include "observe/tracing.h"
 #include "park.h"
+#include "probe.h"
 #include "timerheap.h"
 #include "types.h"
-#include "variant/thread.h"
+#include "variant.h"
 
 /*
  * LONG_TICKS: a section is long from about 20 us on, since a hand-off costs its two threads as
@@ -204,7 +204,7 @@ void gmp_block_enter(void)
 	m->block_site = site;
 	m->block_began = 0;
 	g_set_status(m->curg, G_BLOCKED);
-	trace_block(m);
+	probe_block(m);
 	if (likely(p_hold_last(m)))
 		enter_with_p(m, m->p, &m->p->sections[site]);
 	else
@@ -224,7 +224,7 @@ static noinline void leave_slow(struct m *m)
 		os_yield();
 	bool has_p = sched_regain_p(m, &overtook);
 
-	trace_unblock(m, has_p);
+	probe_unblock(m, has_p);
 	if (!has_p)
 		park_without_p();
 	else
@@ -263,7 +263,7 @@ void gmp_block_leave(void)
 	if (unlikely(m->block_began != 0))
 		leave_timed(m);
 	g_set_status(m->curg, G_RUNNING);
-	trace_unblock(m, true);
+	probe_unblock(m, true);
 	p_drop(m);
 	if (unlikely(ld_rlx(&m->p->attention) & ~(uint32_t)ATTENTION_AT_SWITCH)) /* BLOCK-4 */
 		park_yield();

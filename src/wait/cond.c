@@ -25,9 +25,9 @@
 
 #include "base/os.h"
 #include "base/throw.h"
-#include "variant/chaos.h"
+#include "variant.h"
 #include "wait/mutex.h"
-#include "wait/parkinglot.h"
+#include "parkinglot.h"
 #include "wait/sync.h"
 
 struct cond_release {

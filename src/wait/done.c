@@ -31,7 +31,7 @@
 #include "base/throw.h"
 #include "chan.h"
 #include "types.h"
-#include "variant/chaos.h"
+#include "variant.h"
 
 enum { SHARDS = 64 };
 enum done_state { UNSET = 0, SETTING = 1, SET = 2 };

@@ -70,7 +70,7 @@
 #include "base/throw.h"
 #include "proc.h"
 #include "ready.h"
-#include "variant/chaos.h"
+#include "variant.h"
 #include "wait/sync.h"
 #include "waiter.h"
 

@@ -65,7 +65,7 @@
 
 #include "base/os.h"
 #include "base/throw.h"
-#include "variant/chaos.h"
+#include "variant.h"
 #include "wait/mutex.h"
 #include "wait/sync.h"
 #include "waiter.h"

@@ -40,8 +40,8 @@
 #include "proc.h"
 #include "spawn.h"
 #include "timerheap.h"
-#include "variant/vtime.h"
-#include "wait/parkinglot.h"
+#include "variant.h"
+#include "parkinglot.h"
 #include "waiter.h"
 
 /* USERTIMER-5: a late run is tried again after an eighth of the time that it is late, within

@@ -9,7 +9,7 @@
 #include "check.h"
 
 #include "runq.h"
-#include "wait/parkinglot.h"
+#include "parkinglot.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -18,7 +18,7 @@
 #include "rt.h"
 #include "step.h"
 #include "timerheap.h"
-#include "wait/parkinglot.h"
+#include "parkinglot.h"
 #include "wait/sync.h"
 
 struct bucket *__real_lot_lock(const void *key);

@@ -12,7 +12,7 @@
 
 #include "base/atomic.h"
 #include "rt.h"
-#include "wait/parkinglot.h"
+#include "parkinglot.h"
 
 struct bucket *__real_lot_lock(const void *key);
 struct bucket *__wrap_lot_lock(const void *key);

@@ -16,7 +16,7 @@
 
 #include "base/os.h"
 #include "enter.h"
-#include "monitor/spare.h"
+#include "spare.h"
 #include "monitor/sysmon.h"
 #include "rt.h"
 #include "runq.h"

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Probes: every place where the core tells the observers what happens to a G.
+ *
+ *   probe                  called by                        observers
+ *   probe_wants,           ready.c, each enqueue on a P     latency sample; event SPAWN or READY
+ *     probe_ready
+ *   probe_ready_global     ready.c, idle.c: enqueue in the  latency; event SPAWN or READY
+ *                          global queue, without a P
+ *   probe_yield            park.c: a G yields               latency sample
+ *   probe_queued           handoff.c, runq.c: a G enters    latency
+ *                          the global queue again
+ *   probe_late_timers      source.c: a batch of timers      latency
+ *   probe_began            sched.c: a G with                latency
+ *                          RESUME_MEASURED runs
+ *   probe_run              sched.c: a G runs                event RUN; running time
+ *   probe_lose_p           handoff.c: a G needs a P         event LOSE_P; running time
+ *   probe_block,           wait/blocking.c                  events BLOCK, UNBLOCK; running time
+ *     probe_unblock
+ *
+ * A G that leaves its stack is observed by the leave steps (variant/leave.h), and what only counts
+ * by a counter of its P.  Latency: observe/latency.h.  Events: observe/tracing.h, base/emit.h.
+ */
+#ifndef GMP_PROBE_H
+#define GMP_PROBE_H
+
+#include "observe/latency.h"
+#include "observe/tracing.h"
+
+/* A G becomes runnable on pp, the caller's P.  Once for each; true: call probe_ready. */
+static inline bool probe_wants(struct p *pp)
+{
+	return unlikely(latency_draw(pp)) || unlikely(recording());
+}
+
+/* gp, which pp's probe_wants stands for, is about to be enqueued. */
+static inline void probe_ready(struct p *pp, struct g *gp, enum event_queue queue,
+			       gmp_latency_cause cause)
+{
+	observe_ready(pp, gp, queue, cause);
+}
+
+/* gp is about to be made runnable in the global queue, by a thread without a P. */
+static inline void probe_ready_global(struct g *gp, uint64_t ticks)
+{
+	latency_stamp_now(gp, latency_cause_of(gp), ticks);
+	trace_ready(gp, QUEUE_GLOBAL, latency_cause_of(gp));
+}
+
+static inline void probe_yield(struct p *pp, struct g *gp)
+{
+	if (unlikely(latency_draw(pp)))
+		latency_sample(pp, gp, GMP_LATENCY_YIELD);
+}
+
+/* gp, which was runnable or ran, is about to enter the global queue; cause: what it waits for. */
+static inline void probe_queued(struct g *gp, gmp_latency_cause cause, uint64_t ticks)
+{
+	latency_stamp_now(gp, cause, ticks);
+}
+
+/* The earliest timer of a batch, whose first G is gp, was late by so many ns.  gp: or NULL. */
+static inline void probe_late_timers(struct g *gp, uint64_t late)
+{
+	if (unlikely(late >= LATENCY_LATE_NS) && gp)
+		latency_stamp(gp, GMP_LATENCY_TIMER, false);
+}
+
+/* gp is about to run on pp. */
+static inline void probe_began(struct p *pp, struct g *gp)
+{
+	if (gp->resume & RESUME_MEASURED)
+		latency_record(pp, gp);
+}
+
+/* m, which has a P, is about to switch to gp. */
+static inline void probe_run(struct m *m, struct g *gp)
+{
+	trace_run(m, m->p, gp);
+}
+
+/* gp, without a P, leaves its stack until m has one. */
+static inline void probe_lose_p(struct m *m, struct g *gp)
+{
+	trace_lose_p(m, gp);
+}
+
+/* The G of m enters blocking code; it leaves it, with or without a P. */
+static inline void probe_block(struct m *m)
+{
+	trace_block(m);
+}
+
+static inline void probe_unblock(struct m *m, bool has_p)
+{
+	trace_unblock(m, has_p);
+}
+
+#endif
