@@ -59,7 +59,7 @@
  *   src/wait/wg.c: gmp_wg_add wg_add_slow gmp_wg_wait_until
  *   src/wait/rwmutex.c: rw_take_read runlock_slow gmp_rwmutex_runlock rw_wait_readers
  *   src/wait/rwmutex.c: rw_take_write gmp_rwmutex_unlock
- *   src/observe/dump/view.c: view_unheld
+ *   src/observe/dump/snapshot.c: snapshot_unheld
  *   src/wait/fls.c: key_claim key_publish gmp_key_delete destructor
  *   ORD: g.made kq.keys pd.chunk np.own pprof.lib cputime done.shard group.current uring.state
  *   ORD: tracefile.stop g.status service.key stay p.watched pool.running pd.events chan.closed lock

@@ -51,12 +51,12 @@
 #include "base/os.h"
 #include "m.h"
 #include "machine/tlsblock.h"
-#include "spare.h"
 #include "monitor/sysmon.h"
 #include "posix/hook.h"
 #include "posix/signal.h"
 #include "posix/thread.h"
 #include "posix/user.h"
+#include "spare.h"
 
 #ifndef SYS_landlock_restrict_self
 #define SYS_landlock_restrict_self 446 /* Linux 5.13 */

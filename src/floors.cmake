@@ -200,26 +200,26 @@ set(GMP_FLOOR6
 	observe/check/tlswatch.c
 	observe/check/keywatch.c
 	observe/check/check.c
-	observe/dump/view.c
-	observe/dump/alike.c
-	observe/dump/place.c
+	observe/dump/snapshot.c
+	observe/dump/dump_group.c
+	observe/dump/running.c
 	observe/dump/dump.c
 	observe/dump/dump_signal.c
 	observe/trace/tracefile.c
 	observe/trace/tracing.c
 	observe/serve/page_trace.c
-	observe/profile/tally.c
-	observe/profile/codemap.c
+	observe/profile/trace_counts.c
+	observe/profile/pc_map.c
 	observe/profile/pprof_${GMP_PPROF}.c
 	observe/profile/profile.c
 	observe/profile/profile_wait.c
 	observe/dump/cycle.c
-	observe/dump/report.c
+	observe/dump/deadlock_report.c
 	observe/trace/schedtrace.c
 	observe/stats.c
 	observe/serve/http.c
-	observe/serve/answer.c
-	observe/serve/pages.c
+	observe/serve/response.c
+	observe/serve/routes.c
 	observe/serve/metrics.c
 	observe/serve/vars.c
 	observe/serve/server.c

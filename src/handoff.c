@@ -5,12 +5,12 @@
 #include "base/os.h"
 #include "base/throw.h"
 #include "idle.h"
-#include "spare.h"
 #include "pick.h"
 #include "probe.h"
 #include "proc.h"
 #include "ready.h"
 #include "runq.h"
+#include "spare.h"
 #include "timerheap.h"
 
 bool p_has_work(struct p *pp)

@@ -30,12 +30,12 @@
 #include "enter.h"
 #include "g.h"
 #include "park.h"
+#include "parkinglot.h"
 #include "pin.h"
 #include "proc.h"
 #include "ready.h"
 #include "sched.h"
 #include "variant.h"
-#include "parkinglot.h"
 #include "waiter.h"
 
 _Static_assert(_Alignof(struct sudog) > JOIN_DONE, "no sudog has the address of a state");

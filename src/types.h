@@ -69,7 +69,7 @@ enum waitkey {
 /* What can end a wait: bits. */
 enum waitend {
 	WAITEND_OTHER = 0,      /* nothing, a timer, or a G that is not recorded */
-	WAITEND_KNOWN = 1 << 0, /* one G, which view_awaited finds */
+	WAITEND_KNOWN = 1 << 0, /* one G, which snapshot_awaited finds */
 	WAITEND_ANY = 1 << 1,   /* any G */
 	WAITEND_IO = 1 << 2,    /* a file descriptor or an operation on it */
 	WAITEND_KNOWN_OR_ANY = WAITEND_KNOWN | WAITEND_ANY,
@@ -699,7 +699,7 @@ struct sched {
 	kill_fn thread_killed; /* (c) io/cleanup.c:leftovers_killed */
 	end_fn locals_end;     /* (c) fls.c:fls_end, with AT_END_LOCALS */
 	end_fn timer_run_end;  /* (c) wait/sleep.c:timer_run_ended, with AT_END_TIMER_RUN */
-	stall_fn stalled;      /* (c) observe/dump/report.c:report_stall; on g0 */
+	stall_fn stalled;      /* (c) observe/dump/deadlock_report.c:report_stall; on g0 */
 	errand_fn
 		on_errand; /* (c) observe/dump/dump_signal.c:dump_signal_errand: `errand` was set */
 	sched_fn schedtrace;  /* (c) observe/trace/schedtrace.c:schedtrace_report; NULL: off */

@@ -7,11 +7,11 @@
 #include "base/os.h"
 #include "base/throw.h"
 #include "handoff.h"
-#include "spare.h"
 #include "observe/longrun.h"
 #include "proc.h"
 #include "ready.h"
 #include "source.h"
+#include "spare.h"
 #include "timerheap.h"
 #include "variant.h"
 

@@ -14,7 +14,7 @@
  *
  * A thread that computes must walk its own stack.  So the asker sends a signal, the handler stores
  * the backtrace, and the asker writes it: symbols and source positions need malloc and files, which
- * a signal handler may not use.  There are two askers: sysmon, and a dump (observe/dump/place.c),
+ * a signal handler may not use.  There are two askers: sysmon, and a dump (observe/dump/running.c),
  * which asks where a running green thread is.  Each has questions of its own.
  *
  *   asker: sysmon, or a dump                      handler, on the asked thread

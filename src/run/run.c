@@ -46,14 +46,15 @@
 #include "netpoll.h"
 #include "observe/check/check.h"
 #include "observe/dump/cycle.h"
+#include "observe/dump/deadlock_report.h"
 #include "observe/dump/dump.h"
 #include "observe/dump/dump_signal.h"
-#include "observe/dump/report.h"
 #include "observe/serve/server.h"
 #include "observe/trace/schedtrace.h"
 #include "observe/trace/tracing.h"
 #include "observe/tracing.h"
 #include "park.h"
+#include "parkinglot.h"
 #include "pin.h"
 #include "proc.h"
 #include "ready.h"
@@ -70,7 +71,6 @@
 #include "variant/thread.h"
 #include "variant/vtime.h"
 #include "wait/fls.h"
-#include "parkinglot.h"
 
 /* --- Ms --- */
 

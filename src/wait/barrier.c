@@ -18,8 +18,8 @@
 #include <errno.h>
 
 #include "base/os.h"
-#include "variant.h"
 #include "parkinglot.h"
+#include "variant.h"
 #include "waiter.h"
 
 /* Take back the arrival of a waiter that was cancelled, has timed out or is killed at shutdown. */

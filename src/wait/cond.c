@@ -25,9 +25,9 @@
 
 #include "base/os.h"
 #include "base/throw.h"
+#include "parkinglot.h"
 #include "variant.h"
 #include "wait/mutex.h"
-#include "parkinglot.h"
 #include "wait/sync.h"
 
 struct cond_release {

@@ -24,8 +24,8 @@
 #include <errno.h>
 
 #include "base/os.h"
-#include "variant.h"
 #include "parkinglot.h"
+#include "variant.h"
 
 enum { WAITERS = 1 };
 #define ONE_PERMIT (1ull << 32)

@@ -37,11 +37,11 @@
 #include "enter.h"
 #include "g.h"
 #include "park.h"
+#include "parkinglot.h"
 #include "proc.h"
 #include "spawn.h"
 #include "timerheap.h"
 #include "variant.h"
-#include "parkinglot.h"
 #include "waiter.h"
 
 /* USERTIMER-5: a late run is tried again after an eighth of the time that it is late, within

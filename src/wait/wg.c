@@ -23,8 +23,8 @@
 
 #include "base/os.h"
 #include "base/throw.h"
-#include "variant.h"
 #include "parkinglot.h"
+#include "variant.h"
 
 enum { WAITERS = 1 };
 

@@ -108,8 +108,8 @@ RT(connections_closed_in_every_way_leak_nothing)
 	WAIT_FOR(stats().greens == 3);
 	CHECK_EQ(stats().descriptors, 2);
 	CHECK_EQ(count_fds(), fds);
-	/* Bound by the Gs, not by n: on a busy machine each client, its peer and the two that accept
-	 * may be preempted at once (PREEMPT-4), and two Ms are spare. */
+	/* Bound by the Gs, not by n: on a busy machine each client, its peer and the two that
+	 * accept may be preempted at once (PREEMPT-4), and two Ms are spare. */
 	CHECK(count_threads() <= threads + 2 * CLIENTS + 4);
 	fprintf(stderr, "%ld KiB, then %ld KiB\n", kb, rss_kb());
 	if (!SANITIZED) /* sanitizers keep history and quarantine freed memory */

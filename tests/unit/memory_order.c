@@ -8,8 +8,8 @@
 #define _GNU_SOURCE 1
 #include "check.h"
 
-#include "runq.h"
 #include "parkinglot.h"
+#include "runq.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -15,10 +15,10 @@
 #include "base/atomic.h"
 #include "base/os.h"
 #include "monitor/sysmon.h"
+#include "parkinglot.h"
 #include "rt.h"
 #include "step.h"
 #include "timerheap.h"
-#include "parkinglot.h"
 #include "wait/sync.h"
 
 struct bucket *__real_lot_lock(const void *key);

@@ -11,8 +11,8 @@
 #include <errno.h>
 
 #include "base/atomic.h"
-#include "rt.h"
 #include "parkinglot.h"
+#include "rt.h"
 
 struct bucket *__real_lot_lock(const void *key);
 struct bucket *__wrap_lot_lock(const void *key);

@@ -17,10 +17,10 @@
 
 #include "base/os.h"
 #include "enter.h"
-#include "spare.h"
 #include "monitor/sysmon.h"
 #include "rt.h"
 #include "runq.h"
+#include "spare.h"
 
 int __wrap_sysmon_start(void);
 void __wrap_sysmon_stop(void);

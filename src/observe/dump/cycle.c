@@ -3,8 +3,8 @@
  * Deadlock cycles: finds green threads that wait for each other, in the graph of waits.
  *
  * Closed waits (mutex, write-locked rwmutex, once, join): exactly one known G can end the wait
- * (view_awaited), so the graph has an edge. Open waits (channel, wait group, semaphore, condition,
- * barrier, select, read-locked rwmutex): any G can end the wait. So
+ * (snapshot_awaited), so the graph has an edge. Open waits (channel, wait group, semaphore,
+ * condition, barrier, select, read-locked rwmutex): any G can end the wait. So
  *   - a cycle of closed waits is certain at any time;
  *   - a cycle through an open wait is certain only at a deadlock, and only if all other Gs wait,
  *   directly
@@ -24,7 +24,7 @@
  * Invariants
  *   CYCLE-1  Only sysmon holds more than one waiter, and it never waits for a hold: if a G of a
  *            candidate cannot be held, sysmon releases all and retries a second later.
- *   Under the holds no lock is taken and no system call is made (VIEW-1).
+ *   Under the holds no lock is taken and no system call is made (SNAPSHOT-1).
  */
 #include "observe/dump/cycle.h"
 
@@ -33,7 +33,7 @@
 #include "base/os.h"
 #include "g.h"
 #include "observe/dump/dump.h"
-#include "observe/dump/view.h"
+#include "observe/dump/snapshot.h"
 #include "waiter.h"
 
 enum {
@@ -55,7 +55,7 @@ static const char *kind_of(const struct g *start)
 	do {
 		if (ld_rlx(&gp->reason) != WAIT_MUTEX)
 			return "waits";
-	} while ((gp = view_awaited(gp)) != start);
+	} while ((gp = snapshot_awaited(gp)) != start);
 	return "mutexes";
 }
 
@@ -79,7 +79,7 @@ static void print_cycle(const struct g *start)
 	line_str_sig(&l, ": ");
 	do {
 		print_number(&l, gp->id, " -> ");
-		gp = view_awaited(gp);
+		gp = snapshot_awaited(gp);
 	} while (gp != start);
 	print_number(&l, start->id, "\n");
 	line_write_sig(&l, STDERR_FILENO);
@@ -93,12 +93,12 @@ static bool is_waiting(const struct g *gp)
 /* last: the only G with an open wait; there is no cycle of closed waits. */
 static void print_cycle_through(struct g *last, uint32_t made)
 {
-	static struct view v;
+	static struct snapshot v;
 	struct line l = { .n = 0 };
 	unsigned edges = 0;
 	uint64_t more = 0;
 
-	if (!view_green(&v, last, NULL, 0, NULL))
+	if (!snapshot_green(&v, last, NULL, 0, NULL))
 		return;
 	line_str_sig(&l, "gmp: cycle through ");
 	line_str_sig(&l, v.what.text);
@@ -118,7 +118,7 @@ static void print_cycle_through(struct g *last, uint32_t made)
 		}
 		line_str_sig(&l, edges++ ? ", " : "");
 		print_number(&l, gp->id, " -> ");
-		print_number(&l, view_awaited(gp)->id, "");
+		print_number(&l, snapshot_awaited(gp)->id, "");
 	}
 	if (more) {
 		line_str_sig(&l, ", and ");
@@ -141,7 +141,7 @@ static struct g *only_open_end(uint32_t made, uint32_t *waiting)
 		if (!is_waiting(gp))
 			continue;
 		++*waiting;
-		to = view_awaited(gp);
+		to = snapshot_awaited(gp);
 		if (to && !is_waiting(to))
 			return NULL; /* a holder that has ended */
 		if (!to && open)
@@ -172,7 +172,7 @@ void cycles_print(void)
 	uint32_t *way = os_reserve(made * sizeof(*way)); /* by g_index: number of the walk + 1 */
 
 	for (uint32_t i = 0; way && i < made; i++) {
-		struct g *gp = cycle_follow(i, way, view_awaited);
+		struct g *gp = cycle_follow(i, way, snapshot_awaited);
 
 		if (!gp)
 			continue;
@@ -205,7 +205,7 @@ static bool names_one(const struct g *gp)
 /* Return the G that gp, which is held, waits for without a deadline, or NULL. */
 static struct g *awaited_for_good(const struct g *gp)
 {
-	return gp->resume & RESUME_TIMED ? NULL : view_awaited(gp);
+	return gp->resume & RESUME_TIMED ? NULL : snapshot_awaited(gp);
 }
 
 /* Step 1. Gs that were made after the search began have no notes: the next search finds their

@@ -3,13 +3,13 @@
  * gmp_dump: writes state, wait and backtrace of each green thread.
  *
  * First the dump asks the OS threads that compute where they are (place.h). Then it walks the arena
- * of g structs once and takes a snapshot (view.h) of each green thread that is alive. Nothing is
- * stopped, so the snapshots are of different times. Green threads that are alike form groups
- * (alike.h), which are written at the end. gmp_dump_all writes each green thread at once, and so
- * does gmp_dump with a green thread that fits in no group. In that form, a backtrace that was
+ * of g structs once and takes a snapshot (snapshot.h) of each green thread that is alive. Nothing
+ * is stopped, so the snapshots are of different times. Green threads that are alike form groups
+ * (dump_group.h), which are written at the end. gmp_dump_all writes each green thread at once, and
+ * so does gmp_dump with a green thread that fits in no group. In that form, a backtrace that was
  * written SAME_MOST times is replaced by a reference.
  *
- * Invariants (VIEW-1 to VIEW-3: view.h)
+ * Invariants (SNAPSHOT-1 to SNAPSHOT-3: snapshot.h)
  *   DUMP-1  No lock is held and no P is kept while the output waits. If the file descriptor has no
  *           room, a green caller sleeps. Between two snapshots it yields if sysmon asks for it.
  *   DUMP-2  Each dump has its own memory, which is in a list. If shutdown kills the caller during a
@@ -26,7 +26,7 @@
 #include "enter.h"
 #include "g.h"
 #include "machine/calltarget.h"
-#include "observe/dump/alike.h"
+#include "observe/dump/dump_group.h"
 #include "proc.h"
 
 enum {
@@ -46,17 +46,17 @@ struct dump {
 	struct os_sink to;
 	dump_fn fn; /* where to write instead; NULL: to `to` */
 	void *fn_arg;
-	int err;               /* of a write; the remaining output is dropped */
-	bool impatient;        /* waits for room at most one second */
-	struct g *self;        /* the caller; NULL: an external thread, or g0 */
-	uintptr_t caller;      /* where gmp_dump was called */
-	struct alikes *alikes; /* NULL: a dump of all, or no memory */
-	struct places *places; /* of running Gs; NULL: not known */
+	int err;                    /* of a write; the remaining output is dropped */
+	bool impatient;             /* waits for room at most one second */
+	struct g *self;             /* the caller; NULL: an external thread, or g0 */
+	uintptr_t caller;           /* where gmp_dump was called */
+	struct dump_groups *groups; /* NULL: a dump of all, or no memory */
+	struct places *places;      /* of running Gs; NULL: not known */
 	size_t n;
 	char out[PAGE];
 	struct line line;
-	struct view view;
-	struct alike one;
+	struct snapshot view;
+	struct dump_group one;
 	struct same same[SAMES];
 	struct symcache names;
 };
@@ -127,7 +127,7 @@ static void put_line(struct dump *d)
  * otherwise 0. */
 static uint64_t seen_before(struct dump *d, const struct trace *t, uint64_t id)
 {
-	uint64_t hash = alike_hash_trace(t);
+	uint64_t hash = dump_group_hash_trace(t);
 
 	for (unsigned i = 0; i < PROBES; i++) {
 		struct same *s = &d->same[(hash + i) % SAMES];
@@ -155,7 +155,7 @@ static bool is_frame_of(struct dump *d, uintptr_t pc, const struct symbol *fn, u
 /* Return the function that frame i called, if frame i - 1 is of another function: the called
  * function left by a jump and has no frame. Otherwise 0. The innermost frame of a parked G called
  * gmp__mcall, or a function that jumped to it. */
-static uintptr_t jumped_from(struct dump *d, const struct view *v, int i)
+static uintptr_t jumped_from(struct dump *d, const struct snapshot *v, int i)
 {
 	const struct symbol *s;
 	struct symbol fn;
@@ -171,7 +171,7 @@ static uintptr_t jumped_from(struct dump *d, const struct view *v, int i)
 	return i > 0 && is_frame_of(d, v->trace.pc[i - 1], &fn, target) ? 0 : target;
 }
 
-static void write_calls(struct dump *d, const struct view *v)
+static void write_calls(struct dump *d, const struct snapshot *v)
 {
 	struct line *l = &d->line;
 	int n = 0, i = 0;
@@ -227,9 +227,9 @@ static int64_t age(uint32_t born, int64_t now)
 /* ", waiting for 1.20 s: channel receive 0x55d2; made at app+0x41, 1.30 s ago"
  * ", running without a P for 1.20 s, in read() of fd 5 (pipe:[12]); made at ..."
  * ", running, in compute+0x40; made at ..." */
-static void add_doing(struct line *l, const struct alike *g)
+static void add_doing(struct line *l, const struct dump_group *g)
 {
-	const struct view *v = &g->v;
+	const struct snapshot *v = &g->v;
 	int64_t now = os_now();
 
 	line_str_sig(l, ", ");
@@ -256,9 +256,9 @@ static void add_doing(struct line *l, const struct alike *g)
 	line_str_sig(l, " ago");
 }
 
-static void dump_one(struct dump *d, const struct alike *g)
+static void dump_one(struct dump *d, const struct dump_group *g)
 {
-	const struct view *v = &g->v;
+	const struct snapshot *v = &g->v;
 	struct line *l = &d->line;
 	uint64_t like = v->trace.n ? seen_before(d, &v->trace, v->id) : 0;
 
@@ -274,7 +274,7 @@ static void dump_one(struct dump *d, const struct alike *g)
 		write_calls(d, v);
 }
 
-static void dump_group(struct dump *d, const struct alike *g)
+static void dump_group(struct dump *d, const struct dump_group *g)
 {
 	struct line *l = &d->line;
 
@@ -287,7 +287,7 @@ static void dump_group(struct dump *d, const struct alike *g)
 	put_line(d);
 	for (unsigned from = 0; from < g->members;) {
 		line_str_sig(l, "    ");
-		from += alike_members_sig(g, from, l);
+		from += dump_group_members_sig(g, from, l);
 		line_str_sig(l, "\n");
 		put_line(d);
 	}
@@ -311,7 +311,7 @@ static void write_head(struct dump *d)
 		line_str_sig(l, before);
 		line_dec_sig(l, in[s]);
 		line_str_sig(l, " ");
-		line_str_sig(l, view_state(s));
+		line_str_sig(l, snapshot_state(s));
 		before = ", ";
 	}
 	line_str_sig(l, "; ");
@@ -330,9 +330,9 @@ static void write_head(struct dump *d)
 static void dump_each(struct dump *d)
 {
 	for (uint32_t i = 0, made = g_made(); i < made && !d->err; i++) {
-		if (view_green(&d->view, g_at(i), d->self, d->caller, d->places) &&
-		    !(d->alikes && alike_add(d->alikes, &d->view))) {
-			alike_begin(&d->one, &d->view, 0);
+		if (snapshot_green(&d->view, g_at(i), d->self, d->caller, d->places) &&
+		    !(d->groups && dump_group_add(d->groups, &d->view))) {
+			dump_group_begin(&d->one, &d->view, 0);
 			dump_one(d, &d->one);
 		}
 		if (d->self)
@@ -342,8 +342,8 @@ static void dump_each(struct dump *d)
 
 static void dump_groups(struct dump *d)
 {
-	for (uint32_t i = 0; d->alikes && i < d->alikes->n && !d->err; i++) {
-		const struct alike *g = &d->alikes->of[i];
+	for (uint32_t i = 0; d->groups && i < d->groups->n && !d->err; i++) {
+		const struct dump_group *g = &d->groups->of[i];
 
 		if (g->n == 1)
 			dump_one(d, g);
@@ -366,7 +366,7 @@ static void dump_all(struct dump *d)
 static void want_groups(struct dump *d)
 {
 	if (!(sched.options.debug & DEBUG_dumpall))
-		d->alikes = os_reserve(sizeof(*d->alikes));
+		d->groups = os_reserve(sizeof(*d->groups));
 }
 
 void dump_dying(void)
@@ -409,8 +409,8 @@ static void end_dump(struct dump *d)
 		}
 	}
 	unlock(&under_way.lock, LR_DUMP);
-	if (d->alikes)
-		os_release(d->alikes, sizeof(*d->alikes));
+	if (d->groups)
+		os_release(d->groups, sizeof(*d->groups));
 	if (d->places)
 		os_release(d->places, sizeof(*d->places));
 	os_release(d, sizeof(*d));
@@ -437,8 +437,8 @@ void dump_some(struct g *const *gs, unsigned n)
 	d->impatient = true;
 	d->line.names = &d->names;
 	for (unsigned i = 0; i < n; i++) {
-		if (view_green(&d->view, gs[i], NULL, 0, NULL)) {
-			alike_begin(&d->one, &d->view, 0);
+		if (snapshot_green(&d->view, gs[i], NULL, 0, NULL)) {
+			dump_group_begin(&d->one, &d->view, 0);
 			dump_one(d, &d->one);
 		}
 	}

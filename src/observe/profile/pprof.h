@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Profiles in the format of pprof: encodes a tally as the message of pprof_message.proto.
+ * Profiles in the format of pprof: encodes stack counts as the message of pprof_message.proto.
  *
  * libprotobuf-c encodes it; it is loaded at run time, by the first profile. In a build without the
  * compiler of protobuf-c (pprof_none.c), on a machine without the library, and in a program linked
@@ -9,22 +9,22 @@
 #ifndef GMP_PPROF_H
 #define GMP_PPROF_H
 
-#include "observe/profile/tally.h"
+#include "observe/profile/trace_counts.h"
 
 struct pprof_type {
 	const char *type, *unit; /* "cpu", "nanoseconds" */
 };
 
-/* What the values and the labels of a tally mean. */
+/* What the values and the labels of stack counts mean. */
 struct pprof_kind {
-	struct pprof_type value[TALLY_VALUES]; /* type NULL: the tally has no such value */
-	struct pprof_type period_type;         /* type NULL: none */
-	const char *label[TALLY_LABELS];       /* keys of tally_entry.label */
+	struct pprof_type value[TRACE_COUNTS_VALUES]; /* type NULL: the counts have no such value */
+	struct pprof_type period_type;                /* type NULL: none */
+	const char *label[TRACE_COUNTS_LABELS];       /* keys of trace_count.label */
 };
 
 struct pprof_profile {
 	const struct pprof_kind *kind;
-	struct tally tally;
+	struct trace_counts counts;
 	int64_t began;       /* ns since 1970 */
 	int64_t duration;    /* ns */
 	int64_t period;      /* in the unit of period_type */

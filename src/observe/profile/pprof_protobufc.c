@@ -18,7 +18,7 @@
 #include <sys/auxv.h>
 
 #include "base/finding.h"
-#include "observe/profile/codemap.h"
+#include "observe/profile/pc_map.h"
 #include <pprof_message.pb-c.h>
 
 /* --- the library --- */
@@ -120,7 +120,7 @@ struct texts {
 
 struct encoder {
 	const struct pprof_profile *p;
-	struct codemap code;
+	struct pc_map code;
 	struct texts strings;
 	struct texts functions; /* numbers of functions: "name\nfile" */
 	struct piece *pieces;
@@ -162,7 +162,7 @@ static uint32_t *texts_slot(struct texts *t, const char *text)
 
 static bool texts_grow(struct texts *t)
 {
-	char **of = tally_grow(t->of, &t->cap, t->n + 1, sizeof(*of));
+	char **of = trace_counts_grow(t->of, &t->cap, t->n + 1, sizeof(*of));
 	size_t slots = max_of(t->slots * 2, (size_t)256);
 	uint32_t *slot;
 
@@ -237,7 +237,7 @@ DEFINE_TAKE(Gmp__Pprof__Label, GMP__PPROF__LABEL__INIT, take_labels)
 
 static void encode_mappings(struct encoder *e)
 {
-	const struct codemap *c = &e->code;
+	const struct pc_map *c = &e->code;
 	Gmp__Pprof__Mapping **to = take_mappings(e, c->mappings);
 
 	for (size_t i = 0; to && i < c->mappings; i++) {
@@ -300,7 +300,7 @@ static void encode_locations(struct encoder *e)
 
 /* --- samples --- */
 
-enum { LABELS = TALLY_LABELS + 2 };
+enum { LABELS = TRACE_COUNTS_LABELS + 2 };
 
 static void add_label(struct encoder *e, Gmp__Pprof__Sample *s, Gmp__Pprof__Label **at,
 		      const char *key, const char *text)
@@ -316,7 +316,7 @@ static void add_label(struct encoder *e, Gmp__Pprof__Sample *s, Gmp__Pprof__Labe
 }
 
 /* The stack of an entry as finding_entry takes it. */
-static uintptr_t entry_function(const struct tally *t, const struct tally_entry *s)
+static uintptr_t entry_function(const struct trace_counts *t, const struct trace_count *s)
 {
 	struct trace trace = { .n = min_of(s->n, (int)TRACE_MOST), .more = s->n >= TRACE_MOST };
 
@@ -324,7 +324,7 @@ static uintptr_t entry_function(const struct tally *t, const struct tally_entry 
 	return finding_entry((uintptr_t)s->fn, &trace);
 }
 
-static void encode_sample(struct encoder *e, Gmp__Pprof__Sample *to, const struct tally_entry *s,
+static void encode_sample(struct encoder *e, Gmp__Pprof__Sample *to, const struct trace_count *s,
 			  uintptr_t entry)
 {
 	const struct pprof_kind *kind = e->p->kind;
@@ -334,7 +334,7 @@ static void encode_sample(struct encoder *e, Gmp__Pprof__Sample *to, const struc
 	if (e->failed)
 		return;
 	for (int i = 0; i < s->n; i++)
-		id[i] = codemap_find(&e->code, e->p->tally.pc[s->at + (size_t)i]) + 1;
+		id[i] = pc_map_find(&e->code, e->p->counts.pc[s->at + (size_t)i]) + 1;
 	to->location_id = id;
 	to->n_location_id = (size_t)s->n;
 	to->value = (int64_t *)(uintptr_t)s->value;
@@ -342,18 +342,18 @@ static void encode_sample(struct encoder *e, Gmp__Pprof__Sample *to, const struc
 	add_label(e, to, label, "green thread", s->green);
 	if (entry)
 		add_label(e, to, label, "entry",
-			  e->code.place[codemap_find(&e->code, entry)].function);
-	for (int i = 0; i < TALLY_LABELS; i++)
+			  e->code.place[pc_map_find(&e->code, entry)].function);
+	for (int i = 0; i < TRACE_COUNTS_LABELS; i++)
 		add_label(e, to, label, kind->label[i], s->label[i]);
 }
 
 static void encode_samples(struct encoder *e, const uintptr_t *entry)
 {
-	size_t n = e->p->tally.n;
+	size_t n = e->p->counts.n;
 	Gmp__Pprof__Sample **to = take_samples(e, n);
 
 	for (size_t i = 0; !e->failed && i < n; i++)
-		encode_sample(e, to[i], &e->p->tally.of[i], entry[i]);
+		encode_sample(e, to[i], &e->p->counts.of[i], entry[i]);
 	e->message.sample = to;
 	e->message.n_sample = n;
 }
@@ -369,22 +369,22 @@ static void encode_type(struct encoder *e, Gmp__Pprof__ValueType *to, const stru
 static void encode_head(struct encoder *e)
 {
 	const struct pprof_kind *kind = e->p->kind;
-	Gmp__Pprof__ValueType **types = take_types(e, TALLY_VALUES + 1);
+	Gmp__Pprof__ValueType **types = take_types(e, TRACE_COUNTS_VALUES + 1);
 	int64_t *comment = take(e, 1, sizeof(*comment));
 	size_t n = 0;
 
 	string_of(e, ""); /* number 0 */
 	if (e->failed)
 		return;
-	for (; n < TALLY_VALUES && kind->value[n].type; n++)
+	for (; n < TRACE_COUNTS_VALUES && kind->value[n].type; n++)
 		encode_type(e, types[n], &kind->value[n]);
 	e->message.sample_type = types;
 	e->message.n_sample_type = n;
 	e->message.time_nanos = e->p->began;
 	e->message.duration_nanos = e->p->duration;
 	if (kind->period_type.type) {
-		encode_type(e, types[TALLY_VALUES], &kind->period_type);
-		e->message.period_type = types[TALLY_VALUES];
+		encode_type(e, types[TRACE_COUNTS_VALUES], &kind->period_type);
+		e->message.period_type = types[TRACE_COUNTS_VALUES];
 		e->message.period = e->p->period;
 	}
 	if (e->p->comment) {
@@ -397,7 +397,7 @@ static void encode_head(struct encoder *e)
 /* Fill e->code with all addresses: those of the stacks, and the entry functions in entry[]. */
 static int encode_code(struct encoder *e, uintptr_t *entry)
 {
-	const struct tally *t = &e->p->tally;
+	const struct trace_counts *t = &e->p->counts;
 	uintptr_t *pc = take(e, t->pcs + t->n, sizeof(*pc));
 	size_t n = t->pcs;
 
@@ -408,12 +408,12 @@ static int encode_code(struct encoder *e, uintptr_t *entry)
 	for (size_t i = 0; i < t->n; i++)
 		if ((entry[i] = t->of[i].fn ? entry_function(t, &t->of[i]) : 0))
 			pc[n++] = entry[i];
-	return codemap_fill(&e->code, pc, n);
+	return pc_map_fill(&e->code, pc, n);
 }
 
 static void encode_all(struct encoder *e)
 {
-	uintptr_t *entry = take(e, e->p->tally.n, sizeof(*entry));
+	uintptr_t *entry = take(e, e->p->counts.n, sizeof(*entry));
 
 	if (!entry || encode_code(e, entry) < 0) {
 		e->failed = true;
@@ -435,7 +435,7 @@ static void encoder_free(struct encoder *e)
 	free(e->strings.slot);
 	free(e->functions.of);
 	free(e->functions.slot);
-	codemap_free(&e->code);
+	pc_map_free(&e->code);
 }
 
 int pprof_encode(const struct pprof_profile *p, struct pprof_out *out)

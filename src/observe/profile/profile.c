@@ -97,7 +97,7 @@ static void *job_main(void *arg)
 		job->p.comment = job->comment;
 	if (!job->err)
 		job->err = pprof_encode(&job->p, job->out);
-	tally_free(&job->p.tally);
+	trace_counts_free(&job->p.counts);
 	if (!job->err && job->to)
 		job->err = job_write(job);
 	return NULL;
@@ -139,23 +139,23 @@ static const struct pprof_kind cpu_kind = {
 	.period_type = { "cpu", "nanoseconds" },
 };
 
-static void tally_sample(void *arg, const struct cpusample *s)
+static void trace_counts_sample(void *arg, const struct cpusample *s)
 {
 	struct profile_job *job = arg;
-	struct tally_entry key = { .fn = s->id ? s->fn : NULL };
+	struct trace_count key = { .fn = s->id ? s->fn : NULL };
 	long i;
 
 	if (s->id)
-		tally_green(key.green, s->id, s->name);
+		trace_counts_green(key.green, s->id, s->name);
 	else
 		snprintf(key.green, sizeof(key.green), "scheduler");
-	i = tally_find(&job->p.tally, &key, s->trace.pc, s->trace.n);
+	i = trace_counts_find(&job->p.counts, &key, s->trace.pc, s->trace.n);
 	if (i < 0) {
 		job->err = -ENOMEM;
 		return;
 	}
-	job->p.tally.of[i].value[0] += s->n;
-	job->p.tally.of[i].value[1] += s->n * job->p.period;
+	job->p.counts.of[i].value[0] += s->n;
+	job->p.counts.of[i].value[1] += s->n * job->p.period;
 }
 
 /* Ms have the mask that the program had when the run began. */
@@ -180,10 +180,10 @@ static int collect_cpu(struct profile_job *job)
 		return err;
 	while (!err && !job->err && os_now() < end) {
 		err = profile_nap(job, min_of(end, os_now() + DRAIN_NS));
-		cpusample_drain(tally_sample, job);
+		cpusample_drain(trace_counts_sample, job);
 	}
 	cpusample_stop();
-	cpusample_drain(tally_sample, job);
+	cpusample_drain(trace_counts_sample, job);
 	lost = cpusample_end();
 	if (lost)
 		snprintf(job->comment, sizeof(job->comment), "%" PRIu64 " samples were lost", lost);

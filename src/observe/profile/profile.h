@@ -4,7 +4,7 @@
  *
  *   caller                                        thread of the profile
  *    1 start the thread, enter blocking code       1 block all signals
- *    2 wait for its end                            2 collect: a tally of samples
+ *    2 wait for its end                            2 collect: counts of stacks
  *    3 leave blocking code                         3 look up functions and lines, encode
  *                                                  4 write, if there is an fd
  *

@@ -2,13 +2,14 @@
 /*
  * Profiles of waits, of locks, and of the green threads alive: moments at which every G is viewed.
  *
- * A moment views each G by view_parked (VIEW-1), one after the other, while the program runs. A G
- * that is parked at a moment has waited since the last moment: its stack gets the time between the
- * two. So the sum of a stack estimates the time that Gs have waited there without bias. The next
- * moment is after MOMENT_NS, and not before the moments have taken one DUTY-th of the time.
+ * A moment views each G by snapshot_parked (SNAPSHOT-1), one after the other, while the program
+ * runs. A G that is parked at a moment has waited since the last moment: its stack gets the time
+ * between the two. So the sum of a stack estimates the time that Gs have waited there without bias.
+ * The next moment is after MOMENT_NS, and not before the moments have taken one DUTY-th of the
+ * time.
  *
- * A wait that the last moment has seen too is recognized (struct view_wait), is not unwound again,
- * and is not counted again.
+ * A wait that the last moment has seen too is recognized (struct snapshot_wait), is not unwound
+ * again, and is not counted again.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,12 +17,12 @@
 #include <string.h>
 
 #include "g.h"
-#include "observe/dump/view.h"
+#include "observe/dump/snapshot.h"
 #include "observe/profile/profile.h"
 
 enum { MOMENT_NS = 10 * MS, DUTY = 10 };
 
-/* The reasons that are waits for a lock, as bits (view_parked). */
+/* The reasons that are waits for a lock, as bits (snapshot_parked). */
 static const uint32_t locks = 0
 #define WAITREASON(name, text, key, end, handler)                                                  \
 	| (uint32_t)(WAITKEY_##key == WAITKEY_LOCK) << name
@@ -34,7 +35,7 @@ struct wait_memo {
 	uint64_t id;
 	int64_t since;
 	const void *key, *sp;
-	uint32_t entry; /* of the tally, plus 1; 0: it did not wait */
+	uint32_t entry; /* of the counts, plus 1; 0: it did not wait */
 	uint8_t reason;
 };
 
@@ -44,7 +45,7 @@ struct wait_collector {
 	bool by_holder;
 	struct wait_memo *memo; /* by the index of the G */
 	size_t memos;
-	struct view_wait view;
+	struct snapshot_wait view;
 };
 
 static const struct pprof_kind wait_kind = {
@@ -63,7 +64,7 @@ static const struct pprof_kind mutex_kind = {
 static bool memos_grow(struct wait_collector *c, size_t n)
 {
 	size_t cap = c->memos;
-	struct wait_memo *memo = tally_grow(c->memo, &cap, n, sizeof(*memo));
+	struct wait_memo *memo = trace_counts_grow(c->memo, &cap, n, sizeof(*memo));
 
 	if (!memo)
 		return false;
@@ -73,20 +74,20 @@ static bool memos_grow(struct wait_collector *c, size_t n)
 	return true;
 }
 
-static long tally_wait(struct wait_collector *c, const struct view_wait *v)
+static long trace_counts_wait(struct wait_collector *c, const struct snapshot_wait *v)
 {
-	struct tally_entry key = { .fn = v->fn };
+	struct trace_count key = { .fn = v->fn };
 
-	tally_green(key.green, v->id, v->name);
-	snprintf(key.label[0], sizeof(key.label[0]), "%s", view_reason(v->reason));
+	trace_counts_green(key.green, v->id, v->name);
+	snprintf(key.label[0], sizeof(key.label[0]), "%s", snapshot_reason(v->reason));
 	if (c->by_holder && v->holder)
-		tally_green(key.label[1], v->holder, v->holder_name);
+		trace_counts_green(key.label[1], v->holder, v->holder_name);
 	else if (c->by_holder)
 		snprintf(key.label[1], sizeof(key.label[1]), "not known");
-	return tally_find(&c->job->p.tally, &key, v->trace.pc, v->trace.n);
+	return trace_counts_find(&c->job->p.counts, &key, v->trace.pc, v->trace.n);
 }
 
-static bool is_same_wait(const struct wait_memo *memo, const struct view_wait *v)
+static bool is_same_wait(const struct wait_memo *memo, const struct snapshot_wait *v)
 {
 	return memo->entry && memo->id == v->id && memo->since == v->since && memo->key == v->key &&
 	       memo->sp == v->sp && memo->reason == v->reason;
@@ -95,7 +96,7 @@ static bool is_same_wait(const struct wait_memo *memo, const struct view_wait *v
 /* View gp, whose last wait is *memo.  span: time since the last moment; 0: since it parked. */
 static int wait_view(struct wait_collector *c, struct g *gp, struct wait_memo *memo, int64_t span)
 {
-	struct view_wait *v = &c->view;
+	struct snapshot_wait *v = &c->view;
 	bool traced = false, same;
 	long i = (long)memo->entry - 1;
 
@@ -104,16 +105,16 @@ static int wait_view(struct wait_collector *c, struct g *gp, struct wait_memo *m
 	v->key = memo->key;
 	v->sp = memo->entry && !c->by_holder ? memo->sp : NULL; /* another G may hold it now */
 	v->reason = memo->reason;
-	if (!view_parked(v, gp, c->reasons, &traced)) {
+	if (!snapshot_parked(v, gp, c->reasons, &traced)) {
 		memo->entry = 0;
 		return 0;
 	}
 	same = is_same_wait(memo, v);
 	if (!traced)
-		i = tally_wait(c, v);
+		i = trace_counts_wait(c, v);
 	if (i < 0)
 		return -ENOMEM;
-	struct tally_entry *e = &c->job->p.tally.of[i];
+	struct trace_count *e = &c->job->p.counts.of[i];
 
 	e->value[0] += !same;
 	e->value[1] += span ? span : max_of(os_now() - v->since, (int64_t)0);
@@ -182,33 +183,34 @@ static const struct pprof_kind green_kind = {
 };
 
 /* The stack is the entry function, called by the place that made the G. */
-static int tally_brief(struct profile_job *job, const struct view *v)
+static int trace_counts_brief(struct profile_job *job, const struct snapshot *v)
 {
 	uintptr_t pc[] = { (uintptr_t)v->fn, v->made_at - 1 };
-	struct tally_entry key = { .fn = v->fn };
+	struct trace_count key = { .fn = v->fn };
 	long i;
 
 	if (v->state)
 		snprintf(key.label[0], sizeof(key.label[0]), "%s", v->state);
 	else
-		snprintf(key.label[0], sizeof(key.label[0]), "waiting: %s", view_reason(v->reason));
-	i = tally_find(&job->p.tally, &key, pc, v->made_at ? 2 : 1);
+		snprintf(key.label[0], sizeof(key.label[0]), "waiting: %s",
+			 snapshot_reason(v->reason));
+	i = trace_counts_find(&job->p.counts, &key, pc, v->made_at ? 2 : 1);
 	if (i < 0)
 		return -ENOMEM;
-	job->p.tally.of[i].value[0]++;
+	job->p.counts.of[i].value[0]++;
 	return 0;
 }
 
 int profile_collect_green(struct profile_job *job)
 {
 	uint32_t made = g_made(), unlisted = unstarted_count();
-	struct view v;
+	struct snapshot v;
 	int err = 0;
 
 	job->p.kind = &green_kind;
 	for (uint32_t i = 0; i < made && !err; i++)
-		if (view_brief(&v, g_at(i)))
-			err = tally_brief(job, &v);
+		if (snapshot_brief(&v, g_at(i)))
+			err = trace_counts_brief(job, &v);
 	if (unlisted)
 		snprintf(job->comment, sizeof(job->comment),
 			 "about %u more, not begun, are not listed", (unsigned)unlisted);

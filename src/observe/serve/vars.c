@@ -6,7 +6,7 @@
  *
  * Green threads are listed in two steps. An unlocked walk over the g structs picks the candidates
  * that have waited longest, or have used most CPU time; then each of these is held and read
- * (observe/dump/view.h). A candidate that has been woken or has ended between the steps is left
+ * (observe/dump/snapshot.h). A candidate that has been woken or has ended between the steps is left
  * out.
  */
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "base/symtab.h"
 #include "g.h"
 #include "gmp.h"
-#include "observe/dump/view.h"
+#include "observe/dump/snapshot.h"
 #include "observe/serve/server.h"
 #include "observe/trace/tracing.h"
 #include "observe/tracing.h"
@@ -170,7 +170,7 @@ static void put_function(struct debug_request *r, uintptr_t fn)
 	debug_print(r, "\"");
 }
 
-static void put_green(struct debug_request *r, const struct view *v, int64_t now)
+static void put_green(struct debug_request *r, const struct snapshot *v, int64_t now)
 {
 	debug_print(r, "{\"id\":%llu,\"name\":", (ull)v->id);
 	put_string(r, v->name);
@@ -184,7 +184,7 @@ static void put_green(struct debug_request *r, const struct view *v, int64_t now
 		debug_print(r, ",\"cpu_ns\":null");
 	debug_print(r, ",\"wait_ns\":%llu,\"wait\":",
 		    v->state ? 0ULL : (ull)max_of(now - v->since, INT64_C(0)));
-	put_string(r, v->state ? "" : view_reason(v->reason));
+	put_string(r, v->state ? "" : snapshot_reason(v->reason));
 	debug_print(r, "}");
 }
 
@@ -195,9 +195,9 @@ static void put_greens(struct debug_request *r, key_fn key_of)
 
 	find_candidates(&c, key_of);
 	for (unsigned i = 0; i < c.n; i++) {
-		struct view v = { .what.names = r->names };
+		struct snapshot v = { .what.names = r->names };
 
-		if (!view_green(&v, g_at(c.of[i].at), getm() ? getm()->curg : NULL, 0, NULL) ||
+		if (!snapshot_green(&v, g_at(c.of[i].at), getm() ? getm()->curg : NULL, 0, NULL) ||
 		    (v.state && key_of == key_of_wait))
 			continue;
 		debug_print(r, "%s", before);

@@ -24,7 +24,7 @@
 #include "base/os.h"
 #include "g.h"
 #include "m.h"
-#include "observe/dump/view.h"
+#include "observe/dump/snapshot.h"
 #include "runq.h"
 
 enum {
@@ -269,7 +269,7 @@ static void add_status(const struct g *gp, uint8_t status)
 		status = ld_rlx(&gp->awaits) ? G_WAITING : G_RUNNING;
 	add(" status=%s", names[status]);
 	if (status == G_WAITING)
-		add("(%s)", view_reason(ld_rlx(&gp->reason)));
+		add("(%s)", snapshot_reason(ld_rlx(&gp->reason)));
 }
 
 /* Bytes that are not printable ASCII become '?'. */
@@ -286,7 +286,7 @@ static void add_name(const struct g *gp)
 		add(" name=\"%s\"", text);
 }
 
-/* Returns false if gp is free, or its g struct was reused meanwhile (VIEW-3): then there is no
+/* Returns false if gp is free, or its g struct was reused meanwhile (SNAPSHOT-3): then there is no
  * line. */
 static bool write_g(const struct g *gp)
 {

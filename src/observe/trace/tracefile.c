@@ -12,7 +12,7 @@
 #include "base/symtab.h"
 #include "g.h"
 #include "monitor/sysmon.h"
-#include "observe/dump/view.h"
+#include "observe/dump/snapshot.h"
 #include "proc.h"
 #include "runq.h"
 
@@ -199,13 +199,13 @@ static void put_labels(void)
 	static const char *const ps[] = { "idle", "running", "retired", "blocked" };
 
 	for (unsigned i = 0; i < WAIT_REASONS; i++)
-		put_own(EVENT_LABEL, LABEL_REASON, i, 0, 0, view_reason(i));
+		put_own(EVENT_LABEL, LABEL_REASON, i, 0, 0, snapshot_reason(i));
 	for (unsigned i = 0; i < countof(causes); i++)
 		put_own(EVENT_LABEL, LABEL_CAUSE, i, 0, 0, causes[i]);
 	for (unsigned i = 0; i < countof(queues); i++)
 		put_own(EVENT_LABEL, LABEL_QUEUE, i, 0, 0, queues[i]);
 	for (unsigned i = 0; i <= G_DEAD; i++)
-		put_own(EVENT_LABEL, LABEL_STATE, i, 0, 0, view_state(i));
+		put_own(EVENT_LABEL, LABEL_STATE, i, 0, 0, snapshot_state(i));
 	for (unsigned i = 0; i < countof(threads); i++)
 		put_own(EVENT_LABEL, LABEL_THREAD, i, 0, 0, threads[i]);
 	for (unsigned i = 0; i < countof(ps); i++)
@@ -244,7 +244,7 @@ static void note_symbol(uintptr_t fn)
 		file->fresh[file->nfresh++] = fn;
 }
 
-/* The Gs that exist at the start.  Each is read while it may run: VIEW-3. */
+/* The Gs that exist at the start.  Each is read while it may run: SNAPSHOT-3. */
 static void put_greens(void)
 {
 	for (uint32_t i = 0, made = g_made(); i < made; i++) {
@@ -262,7 +262,7 @@ static void put_greens(void)
 		uintptr_t fn = (uintptr_t)ld_rlx(&gp->fn);
 		uint8_t reason = ld_rlx(&gp->reason);
 
-		fence_acq(); /* ORD(g.life): VIEW-3 */
+		fence_acq(); /* ORD(g.life): SNAPSHOT-3 */
 		if (status == G_FREE || status == G_DEAD || ld_rlx(&gp->generation) != life)
 			continue;
 		put_own(EVENT_GREEN, status, id, fn, reason, name);

@@ -13,7 +13,7 @@
 #include "base/throw.h"
 #include "enter.h"
 #include "g.h"
-#include "observe/dump/view.h"
+#include "observe/dump/snapshot.h"
 #include "observe/trace/tracefile.h"
 #include "observe/tracing.h"
 #include "stall.h"
@@ -42,8 +42,8 @@ leaves_by_jump static int park_traced_g0(void *arg)
 
 	if (likely(what)) {
 		cputime_add(m, gp);
-		gmp__emit(what, EVENT_PARK, ld_rlx(&gp->reason), gp->id, view_object(gp),
-			  id_of(view_awaited(gp)));
+		gmp__emit(what, EVENT_PARK, ld_rlx(&gp->reason), gp->id, snapshot_object(gp),
+			  id_of(snapshot_awaited(gp)));
 	}
 	return ld_rlx(&sched.untraced.park)(m);
 }

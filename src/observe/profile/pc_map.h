@@ -4,8 +4,8 @@
  *
  * For the thread of a profile (profile.h): it allocates, and reads files.
  */
-#ifndef GMP_CODEMAP_H
-#define GMP_CODEMAP_H
+#ifndef GMP_PC_MAP_H
+#define GMP_PC_MAP_H
 
 #include "base/base.h"
 
@@ -24,17 +24,17 @@ struct code_place {
 	int line;           /* 0: not known */
 };
 
-struct codemap {
+struct pc_map {
 	struct code_place *place; /* in order of pc, each pc once */
 	size_t n;
 	struct code_mapping *mapping; /* executable ones; that of the program is the first */
 	size_t mappings, mapping_cap;
 };
 
-/* Fill c with the places of pc[0..n-1]. Returns 0 or -ENOMEM; call codemap_free in both cases. */
-int codemap_fill(struct codemap *c, const uintptr_t *pc, size_t n);
-void codemap_free(struct codemap *c);
-/* Return the index of the place of pc, which codemap_fill was given. */
-size_t codemap_find(const struct codemap *c, uintptr_t pc);
+/* Fill c with the places of pc[0..n-1]. Returns 0 or -ENOMEM; call pc_map_free in both cases. */
+int pc_map_fill(struct pc_map *c, const uintptr_t *pc, size_t n);
+void pc_map_free(struct pc_map *c);
+/* Return the index of the place of pc, which pc_map_fill was given. */
+size_t pc_map_find(const struct pc_map *c, uintptr_t pc);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums of samples: see observe/profile/tally.h. */
-#include "observe/profile/tally.h"
+/* Sums of samples: see observe/profile/trace_counts.h. */
+#include "observe/profile/trace_counts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 enum { CAP_MIN = 64 };
 
-static uint64_t tally_mix(uint64_t h, uint64_t v)
+static uint64_t trace_counts_mix(uint64_t h, uint64_t v)
 {
 	h = (h ^ v) * 0x9e3779b97f4a7c15u;
 	return h ^ h >> 29;
@@ -18,35 +18,35 @@ static uint64_t tally_mix(uint64_t h, uint64_t v)
 static uint64_t hash_text(uint64_t h, const char *text)
 {
 	for (; *text; text++)
-		h = tally_mix(h, (unsigned char)*text);
-	return tally_mix(h, 0);
+		h = trace_counts_mix(h, (unsigned char)*text);
+	return trace_counts_mix(h, 0);
 }
 
-static uint64_t hash_key(const struct tally_entry *key, const uintptr_t *pc, int n)
+static uint64_t hash_key(const struct trace_count *key, const uintptr_t *pc, int n)
 {
-	uint64_t h = tally_mix((uint64_t)n, (uintptr_t)key->fn);
+	uint64_t h = trace_counts_mix((uint64_t)n, (uintptr_t)key->fn);
 
 	h = hash_text(h, key->green);
-	for (int i = 0; i < TALLY_LABELS; i++)
+	for (int i = 0; i < TRACE_COUNTS_LABELS; i++)
 		h = hash_text(h, key->label[i]);
 	for (int i = 0; i < n; i++)
-		h = tally_mix(h, pc[i]);
+		h = trace_counts_mix(h, pc[i]);
 	return h;
 }
 
-static bool is_entry(const struct tally *t, const struct tally_entry *e,
-		     const struct tally_entry *key, const uintptr_t *pc, int n)
+static bool is_entry(const struct trace_counts *t, const struct trace_count *e,
+		     const struct trace_count *key, const uintptr_t *pc, int n)
 {
 	if (e->hash != key->hash || e->n != n || e->fn != key->fn ||
 	    strcmp(e->green, key->green) != 0 || memcmp(t->pc + e->at, pc, (size_t)n * sizeof(*pc)))
 		return false;
-	for (int i = 0; i < TALLY_LABELS; i++)
+	for (int i = 0; i < TRACE_COUNTS_LABELS; i++)
 		if (strcmp(e->label[i], key->label[i]) != 0)
 			return false;
 	return true;
 }
 
-void *tally_grow(void *array, size_t *cap, size_t want, size_t size)
+void *trace_counts_grow(void *array, size_t *cap, size_t want, size_t size)
 {
 	size_t more = max_of(*cap * 2, (size_t)CAP_MIN);
 	void *p;
@@ -61,10 +61,10 @@ void *tally_grow(void *array, size_t *cap, size_t want, size_t size)
 	return p;
 }
 
-static bool tally_room(struct tally *t, int n)
+static bool trace_counts_room(struct trace_counts *t, int n)
 {
-	struct tally_entry *of = tally_grow(t->of, &t->cap, t->n + 1, sizeof(*of));
-	uintptr_t *pc = tally_grow(t->pc, &t->pc_cap, t->pcs + (size_t)n, sizeof(*pc));
+	struct trace_count *of = trace_counts_grow(t->of, &t->cap, t->n + 1, sizeof(*of));
+	uintptr_t *pc = trace_counts_grow(t->pc, &t->pc_cap, t->pcs + (size_t)n, sizeof(*pc));
 
 	if (of)
 		t->of = of;
@@ -73,7 +73,8 @@ static bool tally_room(struct tally *t, int n)
 	return of && pc;
 }
 
-static uint32_t *slot_of(struct tally *t, const struct tally_entry *key, const uintptr_t *pc, int n)
+static uint32_t *slot_of(struct trace_counts *t, const struct trace_count *key, const uintptr_t *pc,
+			 int n)
 {
 	size_t i = key->hash & (t->slots - 1);
 
@@ -83,7 +84,7 @@ static uint32_t *slot_of(struct tally *t, const struct tally_entry *key, const u
 }
 
 /* Keep at least half of the slots free. */
-static bool grow_slots(struct tally *t)
+static bool grow_slots(struct trace_counts *t)
 {
 	size_t slots = max_of(t->slots * 2, (size_t)2 * CAP_MIN);
 	uint32_t *slot;
@@ -106,9 +107,10 @@ static bool grow_slots(struct tally *t)
 	return true;
 }
 
-long tally_find(struct tally *t, const struct tally_entry *key, const uintptr_t *pc, int n)
+long trace_counts_find(struct trace_counts *t, const struct trace_count *key, const uintptr_t *pc,
+		       int n)
 {
-	struct tally_entry e = *key;
+	struct trace_count e = *key;
 	uint32_t *slot;
 
 	e.hash = hash_key(key, pc, n);
@@ -117,7 +119,7 @@ long tally_find(struct tally *t, const struct tally_entry *key, const uintptr_t 
 	slot = slot_of(t, &e, pc, n);
 	if (*slot)
 		return (long)*slot - 1;
-	if (!tally_room(t, n))
+	if (!trace_counts_room(t, n))
 		return -1;
 	e.n = n;
 	e.at = t->pcs;
@@ -129,7 +131,7 @@ long tally_find(struct tally *t, const struct tally_entry *key, const uintptr_t 
 	return (long)t->n - 1;
 }
 
-void tally_free(struct tally *t)
+void trace_counts_free(struct trace_counts *t)
 {
 	free(t->of);
 	free(t->pc);
@@ -137,10 +139,10 @@ void tally_free(struct tally *t)
 	memset(t, 0, sizeof(*t));
 }
 
-void tally_green(char text[TALLY_TEXT], uint64_t id, const char *name)
+void trace_counts_green(char text[TRACE_COUNTS_TEXT], uint64_t id, const char *name)
 {
 	if (*name)
-		snprintf(text, TALLY_TEXT, "%s", name);
+		snprintf(text, TRACE_COUNTS_TEXT, "%s", name);
 	else
-		snprintf(text, TALLY_TEXT, "id %" PRIu64, id);
+		snprintf(text, TRACE_COUNTS_TEXT, "id %" PRIu64, id);
 }

@@ -2,9 +2,9 @@
 /*
  * Places of running green threads, for a dump: asks each OS thread that computes where it is.
  *
- * Only its own thread can walk the stack of a running G (VIEW-2).  So the dump sends a signal to
- * that thread, whose handler stores the backtrace (the protocol: observe/longrun.c).  All threads
- * are asked at once, before the first green thread is shown.
+ * Only its own thread can walk the stack of a running G (SNAPSHOT-2).  So the dump sends a signal
+ * to that thread, whose handler stores the backtrace (the protocol: observe/longrun.c).  All
+ * threads are asked at once, before the first green thread is shown.
  *
  * Invariants
  *   PLACE-1  A thread that sleeps in the kernel is not signalled: usleep, poll and epoll_wait would
@@ -17,8 +17,8 @@
  *            P.  While it waits, the caller is in blocking code, so it keeps no P (DUMP-1), and
  *            shutdown does not kill it before it has called signal_ask_end.
  */
-#ifndef GMP_PLACE_H
-#define GMP_PLACE_H
+#ifndef GMP_RUNNING_H
+#define GMP_RUNNING_H
 
 #include "base/trace.h"
 #include "types.h"

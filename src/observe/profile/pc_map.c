@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions, source positions and mappings of code addresses: see observe/profile/codemap.h. */
-#include "observe/profile/codemap.h"
+/* Functions, source positions and mappings of code addresses: see observe/profile/pc_map.h. */
+#include "observe/profile/pc_map.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 
 #include "base/srcline.h"
 #include "base/symtab.h"
-#include "observe/profile/tally.h"
+#include "observe/profile/trace_counts.h"
 
 /* --- mappings --- */
 
@@ -55,7 +55,7 @@ static bool object_covers(const struct dl_phdr_info *o, uint64_t at)
 
 static int note_object(struct dl_phdr_info *o, size_t size, void *arg)
 {
-	struct codemap *c = arg;
+	struct pc_map *c = arg;
 
 	(void)size;
 	for (size_t k = 0; k < c->mappings; k++) {
@@ -92,10 +92,10 @@ static bool parse_mapping(const char *text, struct code_mapping *m)
 	return true;
 }
 
-static int add_mapping(struct codemap *c, const struct code_mapping *m)
+static int add_mapping(struct pc_map *c, const struct code_mapping *m)
 {
 	struct code_mapping *of =
-		tally_grow(c->mapping, &c->mapping_cap, c->mappings + 1, sizeof(*of));
+		trace_counts_grow(c->mapping, &c->mapping_cap, c->mappings + 1, sizeof(*of));
 
 	if (!of)
 		return -ENOMEM;
@@ -104,7 +104,7 @@ static int add_mapping(struct codemap *c, const struct code_mapping *m)
 	return 0;
 }
 
-static void put_program_first(struct codemap *c)
+static void put_program_first(struct pc_map *c)
 {
 	char exe[256];
 	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
@@ -122,7 +122,7 @@ static void put_program_first(struct codemap *c)
 }
 
 /* Without /proc there are no mappings. */
-static int read_mappings(struct codemap *c)
+static int read_mappings(struct pc_map *c)
 {
 	FILE *f = fopen("/proc/self/maps", "re");
 	struct code_mapping m;
@@ -157,7 +157,7 @@ static int by_place(const void *pc, const void *place)
 	return by_pc(pc, &((const struct code_place *)place)->pc);
 }
 
-static int mapping_of(const struct codemap *c, uintptr_t pc)
+static int mapping_of(const struct pc_map *c, uintptr_t pc)
 {
 	for (size_t i = 0; i < c->mappings; i++)
 		if (pc >= c->mapping[i].start && pc < c->mapping[i].limit)
@@ -165,7 +165,7 @@ static int mapping_of(const struct codemap *c, uintptr_t pc)
 	return -1;
 }
 
-static void fill_place(struct codemap *c, struct code_place *p, const struct srcline *s)
+static void fill_place(struct pc_map *c, struct code_place *p, const struct srcline *s)
 {
 	struct symbol symbol;
 	bool found = symtab_find_sig(s->pc, &symbol);
@@ -197,7 +197,7 @@ static size_t count_once(const uintptr_t *pc, size_t n)
 	return m;
 }
 
-int codemap_fill(struct codemap *c, const uintptr_t *pc, size_t n)
+int pc_map_fill(struct pc_map *c, const uintptr_t *pc, size_t n)
 {
 	uintptr_t *sorted = calloc(n + 1, sizeof(*sorted));
 	struct srcline *s = NULL;
@@ -226,14 +226,14 @@ int codemap_fill(struct codemap *c, const uintptr_t *pc, size_t n)
 	return err;
 }
 
-void codemap_free(struct codemap *c)
+void pc_map_free(struct pc_map *c)
 {
 	free(c->place);
 	free(c->mapping);
 	memset(c, 0, sizeof(*c));
 }
 
-size_t codemap_find(const struct codemap *c, uintptr_t pc)
+size_t pc_map_find(const struct pc_map *c, uintptr_t pc)
 {
 	const struct code_place *p = bsearch(&pc, c->place, c->n, sizeof(*p), by_place);
 

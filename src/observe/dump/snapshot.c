@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Snapshot of a green thread: see observe/dump/view.h. */
-#include "observe/dump/view.h"
+/* Snapshot of a green thread: see observe/dump/snapshot.h. */
+#include "observe/dump/snapshot.h"
 
 #include "base/finding.h"
 #include "g.h"
@@ -21,12 +21,12 @@ static const char *const states[] = {
 #undef GSTATUS
 };
 
-const char *view_reason(unsigned reason)
+const char *snapshot_reason(unsigned reason)
 {
 	return wait_kinds[reason].text;
 }
 
-const char *view_state(unsigned status)
+const char *snapshot_state(unsigned status)
 {
 	return states[status];
 }
@@ -50,7 +50,7 @@ static bool awaits_claimer(const struct g *gp)
 	       ld_rlx(&wait_key_mutex(gp->sudog.key)->state) & RW_DRAIN;
 }
 
-struct g *view_awaited(const struct g *gp)
+struct g *snapshot_awaited(const struct g *gp)
 {
 	const void *key = gp->sudog.key;
 
@@ -67,7 +67,7 @@ struct g *view_awaited(const struct g *gp)
 	}
 }
 
-static bool view_is_alive(const struct g *gp)
+static bool snapshot_is_alive(const struct g *gp)
 {
 	uint8_t status = ld_acq(&gp->status); /* ORD(g.status) */
 
@@ -92,7 +92,7 @@ static void add_cases(const struct g *gp, struct line *l)
 	}
 }
 
-uintptr_t view_object(const struct g *gp)
+uintptr_t snapshot_object(const struct g *gp)
 {
 	const void *key = gp->sudog.key;
 
@@ -101,11 +101,12 @@ uintptr_t view_object(const struct g *gp)
 	return object_of(g_wait_kind(gp)->key, key);
 }
 
-/* "channel receive 0x55d2", "mutex lock 0x55d8, held by green thread 4". gp is held (VIEW-1). */
-static void add_wait(struct view *v, const struct g *gp)
+/* "channel receive 0x55d2", "mutex lock 0x55d8, held by green thread 4". gp is held (SNAPSHOT-1).
+ * */
+static void add_wait(struct snapshot *v, const struct g *gp)
 {
 	const struct wait_kind *kind = g_wait_kind(gp);
-	const struct g *awaited = view_awaited(gp);
+	const struct g *awaited = snapshot_awaited(gp);
 	struct line *l = &v->what;
 
 	v->reason = ld_rlx(&gp->reason);
@@ -130,7 +131,7 @@ static void add_wait(struct view *v, const struct g *gp)
 	line_str_sig(l,
 		     awaits_claimer(gp) ? ", claimed by green thread " : ", held by green thread ");
 	line_dec_sig(l, ld_rlx(&awaited->id));
-	if (!view_is_alive(awaited))
+	if (!snapshot_is_alive(awaited))
 		line_str_sig(l, ", which has ended");
 }
 
@@ -145,7 +146,7 @@ static void copy_name(char *to, const struct g *gp)
 	to[n] = '\0';
 }
 
-static void copy_identity(struct view *v, const struct g *gp)
+static void copy_identity(struct snapshot *v, const struct g *gp)
 {
 	v->id = ld_rlx(&gp->id);
 	v->fn = ld_rlx(&gp->fn);
@@ -158,7 +159,7 @@ static void copy_identity(struct view *v, const struct g *gp)
 	copy_name(v->name, gp);
 }
 
-static void view_held(struct view *v, const struct g *gp)
+static void snapshot_held(struct snapshot *v, const struct g *gp)
 {
 	copy_identity(v, gp);
 	v->state = NULL;
@@ -177,7 +178,7 @@ static const char *state_of(const struct g *gp, uint8_t status, uint32_t wait)
 }
 
 /* "in read() of fd 5 (pipe:[12])"; "in compute+0x40", and the backtrace. */
-static void add_place(struct view *v, int tid, const struct places *places)
+static void add_place(struct snapshot *v, int tid, const struct places *places)
 {
 	const struct trace *t;
 	struct os_call call;
@@ -192,16 +193,16 @@ static void add_place(struct view *v, int tid, const struct places *places)
 }
 
 /* Fill *v for a G that is not held, without its stack. wait: the state of its waiter. Returns false
- * if gp is not alive, or its g struct was reused (VIEW-3). */
-static bool view_unheld(struct view *v, const struct g *gp, uint32_t wait,
-			const struct places *places)
+ * if gp is not alive, or its g struct was reused (SNAPSHOT-3). */
+static bool snapshot_unheld(struct snapshot *v, const struct g *gp, uint32_t wait,
+			    const struct places *places)
 {
 	uint32_t life = ld_acq(&gp->generation); /* ORD(g.life) */
 	uint8_t status = ld_acq(&gp->status);    /* ORD(g.status) */
 	uint64_t ran_from = 0;
 	int tid = 0;
 
-	if (!view_is_alive(gp))
+	if (!snapshot_is_alive(gp))
 		return false;
 	copy_identity(v, gp);
 	v->state = state_of(gp, status, wait);
@@ -211,18 +212,18 @@ static bool view_unheld(struct view *v, const struct g *gp, uint32_t wait,
 		v->cpu_ns += cputime_present(ran_from);
 		add_place(v, tid, places);
 	}
-	fence_acq(); /* ORD(g.life): VIEW-3 */
+	fence_acq(); /* ORD(g.life): SNAPSHOT-3 */
 	return ld_rlx(&gp->generation) == life;
 }
 
 /* Replace the entry function of a service by that of the program, if the backtrace has it. */
-static void show_program_entry(struct view *v)
+static void show_program_entry(struct snapshot *v)
 {
 	v->fn = (gmp_fn)finding_entry((uintptr_t)v->fn, &v->trace);
 }
 
-bool view_green(struct view *v, struct g *gp, const struct g *self, uintptr_t caller,
-		const struct places *places)
+bool snapshot_green(struct snapshot *v, struct g *gp, const struct g *self, uintptr_t caller,
+		    const struct places *places)
 {
 	uint32_t wait;
 
@@ -232,7 +233,7 @@ bool view_green(struct view *v, struct g *gp, const struct g *self, uintptr_t ca
 	v->reason = WAIT_NONE;
 	v->trace.n = 0;
 	v->trace.more = v->trace.in_handler = false;
-	if (!view_is_alive(gp))
+	if (!snapshot_is_alive(gp))
 		return false;
 	if (gp == self) {
 		copy_identity(v, gp);
@@ -248,20 +249,20 @@ bool view_green(struct view *v, struct g *gp, const struct g *self, uintptr_t ca
 	bool alive = true;
 
 	if (wait == WAITER_ARMED) {
-		view_held(v, gp);
+		snapshot_held(v, gp);
 		waiter_release(&gp->w);
 	} else {
-		alive = view_unheld(v, gp, wait, places);
+		alive = snapshot_unheld(v, gp, wait, places);
 	}
 	show_program_entry(v);
 	v->what.text[min_of(v->what.n, sizeof(v->what.text) - 1)] = '\0';
 	return alive;
 }
 
-/* gp is held (VIEW-1). The G that it awaits is not: it may end meanwhile (VIEW-3). */
-static void copy_holder(struct view_wait *v, const struct g *gp)
+/* gp is held (SNAPSHOT-1). The G that it awaits is not: it may end meanwhile (SNAPSHOT-3). */
+static void copy_holder(struct snapshot_wait *v, const struct g *gp)
 {
-	const struct g *holder = view_awaited(gp);
+	const struct g *holder = snapshot_awaited(gp);
 
 	v->holder = 0;
 	v->holder_name[0] = '\0';
@@ -271,21 +272,21 @@ static void copy_holder(struct view_wait *v, const struct g *gp)
 
 	v->holder = ld_rlx(&holder->id);
 	copy_name(v->holder_name, holder);
-	fence_acq(); /* ORD(g.life): VIEW-3 */
-	if (ld_rlx(&holder->generation) != life || !view_is_alive(holder)) {
+	fence_acq(); /* ORD(g.life): SNAPSHOT-3 */
+	if (ld_rlx(&holder->generation) != life || !snapshot_is_alive(holder)) {
 		v->holder = 0;
 		v->holder_name[0] = '\0';
 	}
 }
 
-/* gp is held (VIEW-1). */
-static void wait_held(struct view_wait *v, const struct g *gp, bool *same)
+/* gp is held (SNAPSHOT-1). */
+static void wait_held(struct snapshot_wait *v, const struct g *gp, bool *same)
 {
-	struct view_wait now = { .id = ld_rlx(&gp->id),
-				 .since = ld_rlx(&gp->since),
-				 .key = gp->sudog.key,
-				 .sp = gp->ctx.sp,
-				 .reason = ld_rlx(&gp->reason) };
+	struct snapshot_wait now = { .id = ld_rlx(&gp->id),
+				     .since = ld_rlx(&gp->since),
+				     .key = gp->sudog.key,
+				     .sp = gp->ctx.sp,
+				     .reason = ld_rlx(&gp->reason) };
 
 	*same = v->id == now.id && v->since == now.since && v->key == now.key && v->sp == now.sp &&
 		v->reason == now.reason;
@@ -303,7 +304,7 @@ static void wait_held(struct view_wait *v, const struct g *gp, bool *same)
 	copy_holder(v, gp);
 }
 
-bool view_parked(struct view_wait *v, struct g *gp, uint32_t reasons, bool *same)
+bool snapshot_parked(struct snapshot_wait *v, struct g *gp, uint32_t reasons, bool *same)
 {
 	uint32_t wait;
 	bool wanted;
@@ -321,19 +322,19 @@ bool view_parked(struct view_wait *v, struct g *gp, uint32_t reasons, bool *same
 	return wanted;
 }
 
-bool view_brief(struct view *v, const struct g *gp)
+bool snapshot_brief(struct snapshot *v, const struct g *gp)
 {
 	uint32_t life = ld_acq(&gp->generation); /* ORD(g.life) */
 	uint8_t status = ld_acq(&gp->status);    /* ORD(g.status) */
 	uint32_t wait = ld_rlx(&gp->w.state) & WAITER_STATE_MASK;
 
-	if (!view_is_alive(gp))
+	if (!snapshot_is_alive(gp))
 		return false;
 	copy_identity(v, gp);
 	v->reason = ld_rlx(&gp->reason);
 	v->state = state_of(gp, status, wait);
 	if (status == G_WAITING && (wait == WAITER_ARMED || wait == WAITER_BUSY))
 		v->state = NULL;
-	fence_acq(); /* ORD(g.life): VIEW-3 */
+	fence_acq(); /* ORD(g.life): SNAPSHOT-3 */
 	return ld_rlx(&gp->generation) == life;
 }

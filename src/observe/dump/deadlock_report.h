@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Reports of a process that ends: see report.c. */
-#ifndef GMP_REPORT_H
-#define GMP_REPORT_H
+#ifndef GMP_DEADLOCK_REPORT_H
+#define GMP_DEADLOCK_REPORT_H
 
 #include "base/base.h"
 

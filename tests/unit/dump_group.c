@@ -6,17 +6,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "observe/dump/alike.h"
+#include "observe/dump/dump_group.h"
 
-static struct alikes all;
+static struct dump_groups all;
 
 static void add(uint64_t id, const char *name)
 {
-	static struct view v;
+	static struct snapshot v;
 
 	v.id = id;
 	snprintf(v.name, sizeof(v.name), "%s", name);
-	CHECK(alike_add(&all, &v));
+	CHECK(dump_group_add(&all, &v));
 	CHECK_EQ(all.n, 1);
 }
 
@@ -25,7 +25,7 @@ static const char *members(void)
 	static struct line l;
 
 	l.n = 0;
-	CHECK_EQ(alike_members_sig(&all.of[0], 0, &l), all.of[0].members);
+	CHECK_EQ(dump_group_members_sig(&all.of[0], 0, &l), all.of[0].members);
 	l.text[l.n] = '\0';
 	return l.text;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Places of running green threads: see observe/dump/place.h. */
-#include "observe/dump/place.h"
+/* Places of running green threads: see observe/dump/running.h. */
+#include "observe/dump/running.h"
 
 #include <errno.h>
 

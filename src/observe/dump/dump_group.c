@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Groups of green threads that are alike: see observe/dump/alike.h. */
-#include "observe/dump/alike.h"
+/* Groups of green threads that are alike: see observe/dump/dump_group.h. */
+#include "observe/dump/dump_group.h"
 
 #include <string.h>
 
@@ -12,7 +12,7 @@ static uint64_t mix(uint64_t h, uint64_t word)
 	return h ^ h >> 29;
 }
 
-uint64_t alike_hash_trace(const struct trace *t)
+uint64_t dump_group_hash_trace(const struct trace *t)
 {
 	uint64_t h = (uint64_t)t->n;
 
@@ -21,9 +21,9 @@ uint64_t alike_hash_trace(const struct trace *t)
 	return h ? h : 1;
 }
 
-static uint64_t hash_view(const struct view *v)
+static uint64_t hash_view(const struct snapshot *v)
 {
-	uint64_t h = alike_hash_trace(&v->trace);
+	uint64_t h = dump_group_hash_trace(&v->trace);
 
 	h = mix(mix(h, (uintptr_t)v->fn), v->made_at);
 	h = mix(mix(h, (uintptr_t)v->state), v->reason);
@@ -32,12 +32,12 @@ static uint64_t hash_view(const struct view *v)
 	return h;
 }
 
-static bool same_what(const struct view *a, const struct view *b)
+static bool same_what(const struct snapshot *a, const struct snapshot *b)
 {
 	return a->what.n == b->what.n && memcmp(a->what.text, b->what.text, a->what.n) == 0;
 }
 
-static bool are_alike(const struct view *a, const struct view *b)
+static bool are_alike(const struct snapshot *a, const struct snapshot *b)
 {
 	return a->fn == b->fn && a->made_at == b->made_at && a->state == b->state &&
 	       a->reason == b->reason && a->awaits == b->awaits &&
@@ -51,14 +51,14 @@ static bool continues(const struct members *a, const struct members *b)
 	return !a->name[0] && !b->name[0] && a->last + 1 == b->first;
 }
 
-static void remove_entry(struct alike *g, unsigned i)
+static void remove_entry(struct dump_group *g, unsigned i)
 {
 	g->members--;
 	memmove(&g->member[i], &g->member[i + 1], (g->members - i) * sizeof(g->member[0]));
 }
 
 /* Insert v, keeping ALIKE-1. Without room, the entry with the largest ids is counted in `more`. */
-static void add_member(struct alike *g, const struct view *v)
+static void add_member(struct dump_group *g, const struct snapshot *v)
 {
 	struct members m = { .first = v->id, .last = v->id };
 	unsigned i = g->members;
@@ -89,7 +89,7 @@ static void add_member(struct alike *g, const struct view *v)
 	}
 }
 
-void alike_begin(struct alike *g, const struct view *v, uint64_t hash)
+void dump_group_begin(struct dump_group *g, const struct snapshot *v, uint64_t hash)
 {
 	g->hash = hash;
 	g->v = *v;
@@ -103,7 +103,7 @@ void alike_begin(struct alike *g, const struct view *v, uint64_t hash)
 	add_member(g, v);
 }
 
-static void add_to(struct alike *g, const struct view *v)
+static void add_to(struct dump_group *g, const struct snapshot *v)
 {
 	g->n++;
 	g->same_what = g->same_what && same_what(&g->v, v);
@@ -116,13 +116,13 @@ static void add_to(struct alike *g, const struct view *v)
 	add_member(g, v);
 }
 
-bool alike_add(struct alikes *a, const struct view *v)
+bool dump_group_add(struct dump_groups *a, const struct snapshot *v)
 {
 	uint64_t hash = hash_view(v);
 
 	for (unsigned i = 0; i < PROBES; i++) {
 		uint16_t *slot = &a->slot[(hash + i) % ALIKE_SLOTS];
-		struct alike *g = *slot ? &a->of[*slot - 1] : NULL;
+		struct dump_group *g = *slot ? &a->of[*slot - 1] : NULL;
 
 		if (g && g->hash == hash && are_alike(&g->v, v)) {
 			add_to(g, v);
@@ -131,7 +131,7 @@ bool alike_add(struct alikes *a, const struct view *v)
 		if (!g && a->n == ALIKE_MOST)
 			return false;
 		if (!g) {
-			alike_begin(&a->of[a->n++], v, hash);
+			dump_group_begin(&a->of[a->n++], v, hash);
 			*slot = (uint16_t)a->n;
 			return true;
 		}
@@ -139,7 +139,7 @@ bool alike_add(struct alikes *a, const struct view *v)
 	return false;
 }
 
-unsigned alike_members_sig(const struct alike *g, unsigned from, struct line *l)
+unsigned dump_group_members_sig(const struct dump_group *g, unsigned from, struct line *l)
 {
 	unsigned i = from;
 

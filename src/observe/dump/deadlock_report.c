@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Reports of a process that ends: names the running green thread in fatal messages; at a deadlock,
  * dumps all green threads and prints the cycles of their waits. */
-#include "observe/dump/report.h"
+#include "observe/dump/deadlock_report.h"
 
 #include <unistd.h>
 

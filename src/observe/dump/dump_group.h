@@ -12,10 +12,10 @@
  *            is at least one id that is not in `member`. (The arena of g structs is in another
  *            order, since g structs are reused.)
  */
-#ifndef GMP_ALIKE_H
-#define GMP_ALIKE_H
+#ifndef GMP_DUMP_GROUP_H
+#define GMP_DUMP_GROUP_H
 
-#include "observe/dump/view.h"
+#include "observe/dump/snapshot.h"
 
 enum {
 	ALIKE_MOST = 2048, /* groups; a green thread that fits in no group is shown alone */
@@ -29,9 +29,9 @@ struct members {
 	char name[G_NAME_MAX];
 };
 
-struct alike {
+struct dump_group {
 	uint64_t hash;
-	struct view v; /* of the first member */
+	struct snapshot v; /* of the first member */
 	uint64_t n;
 	bool same_what;                  /* all have the same text of the wait */
 	int64_t since_least, since_most; /* of waiting green threads */
@@ -42,21 +42,21 @@ struct alike {
 	uint64_t more; /* members that are not listed in `member` */
 };
 
-struct alikes {
+struct dump_groups {
 	uint32_t n;
 	uint16_t slot[ALIKE_SLOTS]; /* number of the group + 1; 0: free */
-	struct alike of[ALIKE_MOST];
+	struct dump_group of[ALIKE_MOST];
 };
 
 /* Make g a group with one member. */
-void alike_begin(struct alike *g, const struct view *v, uint64_t hash);
+void dump_group_begin(struct dump_group *g, const struct snapshot *v, uint64_t hash);
 /* Add v to its group, or to a new one. Returns false without room. */
-bool alike_add(struct alikes *a, const struct view *v);
+bool dump_group_add(struct dump_groups *a, const struct snapshot *v);
 
 /* Append `3 "alpha", 4, 6-302, and 12 more`, from entry `from` of `member` on, as far as the line
  * has room. Returns the number of entries. */
-unsigned alike_members_sig(const struct alike *g, unsigned from, struct line *l);
+unsigned dump_group_members_sig(const struct dump_group *g, unsigned from, struct line *l);
 
-uint64_t alike_hash_trace(const struct trace *t);
+uint64_t dump_group_hash_trace(const struct trace *t);
 
 #endif
