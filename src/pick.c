@@ -176,9 +176,16 @@ static void end_interval(struct p *pp, uint64_t now, bool whole)
 
 noinline struct g *check_global(struct p *pp)
 {
+	struct g *gp;
+
 	end_interval(pp, variant_ticks(pp), true);
 	poll_if_due(pp);
-	return from_global(pp, GLOBAL_CHECK_BATCH);
+	if (pick_alternates(pp))
+		return NULL;
+	gp = from_global(pp, GLOBAL_CHECK_BATCH);
+	if (gp)
+		pp->turns.took = (uint32_t)pp->count.switches;
+	return gp;
 }
 
 /* A turn has ended: it is no part of an interval, nor of the time of SOURCE-1. */

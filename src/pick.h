@@ -15,11 +15,13 @@
  *   PICK-3  Fairness of the global queue and of the poller: after GLOBAL_INTERVAL switches, or
  *           about CHECK_TICKS if that is earlier, a P polls, and takes up to GLOBAL_CHECK_BATCH Gs
  *           of events and new Gs of the global queue.  Such a G reaches the tail of a first ring
- *           after about two switches per G ahead of it, even if no ring ever becomes empty.  The
- *           number of switches follows from the pace of the last interval.  A thread without a P
- *           that enqueues a G while no P is idle asks one P to check at its next switch outside of
- *           a turn (ATTENTION_TURN); sysmon asks each P that makes few switches between two polls
- *           of its own.
+ *           after about two switches per G ahead of it, even if no ring ever becomes empty.  A
+ *           check takes none if the G that ran last came from a check, and the first ring holds Gs:
+ *           otherwise these would not run while each switch is a check, as before a turn (PICK-4)
+ *           or while Gs run for long.  The number of switches follows from the pace of the last
+ *           interval.  A thread without a P that enqueues a G while no P is idle asks one P to
+ *           check at its next switch outside of a turn (ATTENTION_TURN); sysmon asks each P that
+ *           makes few switches between two polls of its own.
  *   PICK-4  The first ring runs before the second one (runq.h), and neither starves.  While Gs
  *           of the second lane (second ring and LANE_YIELD) wait, each check of PICK-3 adds a
  *           quarter of the time of the P to their credit.  What they run while the first ring is
@@ -136,6 +138,12 @@ struct g *from_global(struct p *pp, unsigned most);
 static inline bool check_is_due(struct p *pp)
 {
 	return (int32_t)((uint32_t)pp->count.switches - pp->check_at) >= 0;
+}
+
+/* PICK-3: must a G of the first ring run before another one of the global queue? */
+static inline bool pick_alternates(struct p *pp)
+{
+	return (uint32_t)pp->count.switches - pp->turns.took <= 1 && runq_first(pp);
 }
 
 /* PICK-3: the check.  Accounts for the interval, and may set ATTENTION_YIELDED (PICK-4); polls if

@@ -367,12 +367,13 @@ static struct g *pin_take_fair(struct m *m, struct p *pp)
 }
 
 /* PICK-3, for ATTENTION_TURN.  Gs of due timers run before those of the global queue, within their
- * budget (SOURCE-1); the bit then stays for the next step. */
+ * budget (SOURCE-1), and every other G is one of the first ring; the bit then stays for the next
+ * step. */
 static struct g *due_or_global(struct p *pp)
 {
 	struct g *gp = timers_next(pp) != NEVER || pp->due ? due_work(pp) : NULL;
 
-	if (gp)
+	if (gp || (pick_alternates(pp) && (gp = first_work(pp))))
 		return gp;
 	and_rlx(&pp->attention, ~(uint32_t)ATTENTION_TURN);
 	fence_after_rmw_seq(); /* ORD(turn): the bit is clear before the queue is read */

@@ -421,6 +421,7 @@ enum { GLOBAL_INTERVAL = 61 }; /* PICK-3; a prime: no beat with a rhythm of the 
 struct turns {
 	uint32_t every; /* so many switches after it the next one is due */
 	uint32_t from;  /* the count of switches then */
+	uint32_t took;  /* PICK-3: that count when a check last took a G of the global queue */
 	uint32_t head;  /* yieldhead then; less by the Gs of the second lane that passed it by */
 	uint64_t since; /* the time then */
 	uint64_t began; /* PICK-4: the begin of the turn */

@@ -127,6 +127,55 @@ TEST(turn_begins_after_gs_that_are_in_the_first_ring)
 	gq_fini();
 }
 
+/* The next G as in sched.c:own_work, without timers. */
+static int run_next(int64_t used)
+{
+	struct g *gp = NULL;
+
+	if (check_is_due(&pp)) {
+		pp.turns.since = ticks() - (uint64_t)used;
+		gp = check_global(&pp);
+	}
+	if (!gp)
+		gp = runq_get(&pp);
+	pp.count.switches++;
+	return index_of(gp);
+}
+
+/* While a turn is due, each switch is a check.  If each check took a G of the global queue, the Gs
+ * of the ring, which the turn waits for, would not run. */
+TEST(turn_begins_although_global_queue_holds_gs)
+{
+	begin();
+	yield_range(0, 3);
+	put_range(10, 13);
+	pp.turns.credit = TURN_CREDIT;
+	check_after(61, INTERVAL);
+	CHECK(!turn_begun());
+	gq_range(100, 1100, gq_put);
+	check_global(&pp); /* the first of three runs until the next check */
+	pp.count.switches++;
+	for (int i = 0; i < 8 && !turn_begun(); i++)
+		run_next(SWITCH);
+	CHECK(turn_begun());
+	gq_fini();
+}
+
+TEST(first_ring_runs_although_each_switch_is_a_check)
+{
+	begin();
+	put_range(10, 13);
+	pp.turns.every = 1;
+	check_after(1, 2 * CHECK_TICKS);
+	CHECK_EQ(pp.turns.every, 1);
+	gq_range(100, 1100, gq_put);
+	for (int i = 10; i < 13; i++) {
+		CHECK_EQ(run_next(2 * CHECK_TICKS), i);
+		CHECK(run_next(2 * CHECK_TICKS) >= 100);
+	}
+	gq_fini();
+}
+
 /* runnext is no part of the ring. */
 TEST(turn_begins_after_g_in_runnext)
 {
