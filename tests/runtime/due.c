@@ -220,6 +220,7 @@ TEST(sleep_expired_without_runnext_goes_to_tail)
 
 	c.procs = 1;
 	c.sched = GMP_SCHED_LOCAL;
+	c.flags |= GMP_COOPERATIVE;
 	CHECK_EQ(gmp_run(wait_behind_ring, NULL, &c), 0);
 }
 

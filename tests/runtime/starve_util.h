@@ -34,10 +34,10 @@ static inline int64_t moment_since(const struct moment *m)
 	return real < cpu ? real : cpu;
 }
 
-/* A bound of a test, in ms, or three times that if the program is slow. */
+/* A bound of a test, in ms, or ten times that if the program is slow. */
 static inline int64_t bound_ms(int n)
 {
-	return (SLOW ? 3 : 1) * n * MS;
+	return (SLOW ? 10 : 1) * n * MS;
 }
 
 /* --- Gs that run until they are stopped --- */
