@@ -7,7 +7,7 @@
  * barrier, which may be destroyed by then.
  *
  * Invariants
- *   PBAR-1  While a waiter is queued it counts as arrived, so the barrier exists.  All waiters are
+ *   -       While a waiter is queued it counts as arrived, so the barrier exists.  All waiters are
  *           dequeued in the section that the last thread arrives in.
  *   PBAR-2  A signal handler interrupts a wait only while the waiter is queued.  In the handler the
  *           thread does not count as arrived, and it arrives again afterwards: POSIX leaves open

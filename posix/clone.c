@@ -14,11 +14,11 @@
  * The call is blocking code with the mask of the green thread, as a vfork.
  *
  * Invariants
- *   CLONE-1  No child is taken for the M that has made it, so the green threads of the parent run
+ *   -        No child is taken for the M that has made it, so the green threads of the parent run
  *            in the parent alone, and the child's calls are libc's.  A copy forgets the M.  In a
  *            block that a child shares with a creator that waits, the M is in blocking code.
  *            Another child has a block without an M.
- *   CLONE-2  A copy takes no memory from malloc before code of the program runs: another thread of
+ *   -        A copy takes no memory from malloc before code of the program runs: another thread of
  *            the parent may have had malloc's lock.  So its second block is made before
  *            (TLSBLOCK-7).
  *   CLONE-3  The block of a child beside its creator is in use until the kernel clears the tid of

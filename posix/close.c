@@ -6,7 +6,7 @@
  * -ECANCELED.  dup2 to such a number releases it first.
  *
  * Invariants
- *   CLOSE-1  POSIX does not say what a waiting call returns when another thread closes its fd.
+ *   -        POSIX does not say what a waiting call returns when another thread closes its fd.
  *            If a caller in HOOK_PARK closes it, the replaced calls of green threads that wait on
  *            the number return EBADF, before the number is free.  They do not read another file
  *            that gets the number.  On Linux the OS threads continue to wait on the closed file.

@@ -25,11 +25,11 @@
  *            has locked the mutex after step 2 or b.  It sees the counts of steps 1 and a, which
  *            are before.  In A it gets the bucket lock after step 4, so the waiter is armed.  In B
  *            it gets outside[bucket].lock after the waiter is in libc's queue.
- *   PCOND-2  A signal goes to one queue.  A waiter that has timed out or was cancelled is not
+ *   -        A signal goes to one queue.  A waiter that has timed out or was cancelled is not
  *            claimed, so the signal goes to the next one.
- *   PCOND-3  Lifetime: a woken waiter may destroy the object.  After a claim the signaller uses the
+ *   -        Lifetime: a woken waiter may destroy the object.  After a claim the signaller uses the
  *            address as a key only; libc does the same for its own waiters.
- *   PCOND-4  The unlock in step 2 is on the waiter's own stack: on g0 the thread id is that of the
+ *   -        The unlock in step 2 is on the waiter's own stack: on g0 the thread id is that of the
  *            M, and libc would find another owner.
  *
  * Green threads are woken before OS threads.  POSIX leaves the order open.

@@ -14,9 +14,9 @@
  *    3 last = now + offset, the result
  *
  * Invariants
- *   CPUTIME-1  The clock of a thread never goes backwards: that of an OS thread does not, and at a
+ *   -          The clock of a thread never goes backwards: that of an OS thread does not, and at a
  *              change the offset continues from `last`.
- *   CPUTIME-2  For threads that make no such call nothing is added to a wait except a load and a
+ *   -          For threads that make no such call nothing is added to a wait except a load and a
  *              branch.
  *   CPUTIME-3  Both calls have a clock of their own, so a seccomp filter that refuses one leaves
  *              the other as it was.  If step a fails, the time since the last step is missing.  If

@@ -26,7 +26,7 @@
  *            others are spurious wakeups.  From a signal handler sysmon wakes all parked waiters
  *            (LATER-2), and they are not counted.
  *   FUTEX-3  A wait that was claimed returns 0, also if its deadline has passed.
- *   FUTEX-4  Private and shared operations on a word do not meet, as in the kernel.
+ *   -        Private and shared operations on a word do not meet, as in the kernel.
  *   FUTEX-5  A word or a timeout that cannot be read is EFAULT.  The kernel is asked once for each
  *            page (is_readable).  A page that is unmapped after that is SIGSEGV.
  *

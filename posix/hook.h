@@ -10,11 +10,11 @@
  *   external thread; g0; blocking code; signal handler  HOOK_LIBC    libc's function
  *
  * Invariants
- *   HOOK-1  The runtime's own calls never enter a replacement: the core of libgmprt_posix calls
- *           gmp__libc_NAME (real.c).
- *   HOOK-2  A replacement returns POSIX's result and sets errno after its last wait.  errno is read
- *           right after libc's function, before the OS thread can change.
- *   HOOK-3  Without a wait a replacement that succeeds leaves errno as it was.
+ *   - The runtime's own calls never enter a replacement: the core of libgmprt_posix calls
+ *     gmp__libc_NAME (real.c).
+ *   - A replacement returns POSIX's result and sets errno after its last wait.  errno is read
+ *     right after libc's function, before the OS thread can change.
+ *   - Without a wait a replacement that succeeds leaves errno as it was.
  */
 #ifndef GMP_POSIX_HOOK_H
 #define GMP_POSIX_HOOK_H

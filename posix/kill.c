@@ -44,7 +44,7 @@
  *           signals_release (SIGTAB-7): T then holds no lock that the handler may take, or that
  *           siglongjmp would leave locked.
  *   KILL-4  A signal that is pending for T already is not queued again, also a real-time one.
- *   KILL-5  Lifetime: a record is used under the table's lock only.  A record that is removed is
+ *   -       Lifetime: a record is used under the table's lock only.  A record that is removed is
  *           unlisted first.  A note names no thread: it is for the thread that it interrupts.
  *   KILL-6  While T is in sigwait and the like, `expected` has their signals, and its OS thread
  *           blocks these.  In step 4 the note is sent under the lock; it ends sigwait's call, which

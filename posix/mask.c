@@ -20,7 +20,7 @@
  *   MASK-1  After a signal has been blocked by the last receiver that admits it, signals that were
  *           sent to the OS thread of the caller meanwhile are sent to the process again (rescue).
  *           On that thread they would stay pending, and the caller may continue on another one.
- *   MASK-2  Under gmp_start, and for a green thread that is only locked to its OS thread, the mask
+ *   -       Under gmp_start, and for a green thread that is only locked to its OS thread, the mask
  *           is that of the OS thread.
  *   MASK-3  An OS thread keeps the mask of the last receiver that set it (m->sigmask).  If that
  *           blocks a signal that another thread admits, this thread sets its own mask there: at its

@@ -11,13 +11,13 @@
  * The bits above are the generation of the process, with RUNNING.
  *
  * Invariants
- *   PONCE-1  The caller that writes RUNNING runs the function; all others wait until the word has
+ *   -        The caller that writes RUNNING runs the function; all others wait until the word has
  *            changed, and check it again.
  *   PONCE-2  If the function does not return (an exception, pthread_cancel, pthread_exit), the word
  *            is 0 again, and one of the waiters runs it.  This file is compiled with -fexceptions.
- *   PONCE-3  In the child of a fork the generation differs: a call that the parent's other threads
+ *   -        In the child of a fork the generation differs: a call that the parent's other threads
  *            have begun begins again.
- *   PONCE-4  A call without contention locks no bucket: libgcc's unwinder calls pthread_once, also
+ *   -        A call without contention locks no bucket: libgcc's unwinder calls pthread_once, also
  *            when the runtime unwinds with a bucket locked.  Such a caller yields its CPU instead
  *            of parking.
  */

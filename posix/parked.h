@@ -27,7 +27,7 @@
  *             wakeup is never consumed by a timeout.
  *             A signal handler runs before step 1 or after the last try, never in between: by
  *             siglongjmp it would lose the wakeup.
- *   PARKED-4  Lifetime: after step 1 of the waker the object may be freed.  From then on its
+ *   -         Lifetime: after step 1 of the waker the object may be freed.  From then on its
  *             address is a key only.  If another object of libc lives there, its first waiter gets
  *             a spurious wakeup: all waiters with these keys try again (a condition variable may
  *             have spurious wakeups).  The offsets of the keys differ from those of gmp's own

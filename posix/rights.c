@@ -18,11 +18,11 @@
  *      not made the call: 2 again
  *
  * Invariants
- *   RIGHTS-1  When the call returns, each OS thread of the process has made it, or has the rights
+ *   -         When the call returns, each OS thread of the process has made it, or has the rights
  *             of a creator that had made it.  If the creator of a thread that comes during a pass
  *             had not, the next pass finds that thread.  Landlock restricts some of them twice.
  *             Two passes: a listing ends early if a thread ends meanwhile.
- *   RIGHTS-2  The signal is libc's own for setuid, which no thread blocks for long.  libc's handler
+ *   -         The signal is libc's own for setuid, which no thread blocks for long.  libc's handler
  *             does not see it (tlsblock.h).
  *   RIGHTS-3  Kernel threads in the process (io_uring) answer no signal and are left out.  They act
  *             with the rights of the caller of each request.  If T cannot be asked (no fd for its
@@ -31,7 +31,7 @@
  *   RIGHTS-5  Where /proc is missing, as after a chroot, T is the first OS thread, each M, and each
  *             thread of the runtime that makes Ms: no other one runs code of the program or makes
  *             a thread that does, except threads of the program itself.
- *   RIGHTS-4  No handler of the program runs on the caller between 1 and 3, so a call in a handler
+ *   -         No handler of the program runs on the caller between 1 and 3, so a call in a handler
  *             does not wait for the thread that it has interrupted.
  *
  * An OS thread of the program, and the child of a fork before it has a runtime, make the native

@@ -35,7 +35,7 @@
  *   PROGRAM-1  `alive` counts the threads of main and of pthread_create that have not left: the
  *              thread that makes it 0 calls exit.  A thread leaves after its destructors; an OS
  *              thread in the last of them (outside.c).
- *   PROGRAM-2  In the child of a fork no other thread exists, so nothing of the parent's table is
+ *   -          In the child of a fork no other thread exists, so nothing of the parent's table is
  *              used there except the record of the caller.  Until step 7 its g struct is the
  *              parent's, of which only the stack and its class are read.
  *   PROGRAM-3  pthread_self(), thread-locals, addresses on the stack and the owner of locks that
@@ -44,10 +44,10 @@
  *   PROGRAM-4  Only the first thread itself is adopted, on S, outside of signal handlers and of
  *              gmp_once_do, and if no runtime is on.  Otherwise B and its id stay, and H answers
  *              setuid for the thread (TLSBLOCK-7).
- *   PROGRAM-5  The first thread counts as main: its record is_main, and its G never ends.  So S is
+ *   -          The first thread counts as main: its record is_main, and its G never ends.  So S is
  *              not given back, and a join of it waits for main_ended.
- *   PROGRAM-6  A child that makes no thread has no runtime.
- *   PROGRAM-7  Step 1 is before the fork handlers of libraries (atfork.c).  H, which needs memory,
+ *   -          A child that makes no thread has no runtime.
+ *   -          Step 1 is before the fork handlers of libraries (atfork.c).  H, which needs memory,
  *              is made after handlers that were registered earlier.
  *
  * Rejected: adoption at the first call that would wait.  A thread that is alone keeps no other one

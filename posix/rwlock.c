@@ -12,15 +12,15 @@
  *    the last reader has unlocked                                    the same as the line above
  *
  * Invariants
- *   PRW-1  The state changes, and waiters are queued and claimed, under the bucket lock only.  A
+ *   -      The state changes, and waiters are queued and claimed, under the bucket lock only.  A
  *          woken waiter owns nothing: it tries again, and enqueues at the front if it loses.
- *   PRW-2  If the kind prefers readers, a reader is queued only while a writer holds the lock, and
+ *   -      If the kind prefers readers, a reader is queued only while a writer holds the lock, and
  *          that writer's unlock wakes it.  So readers never wait for each other, and a reader may
  *          lock again although writers wait.  Writers may starve, as with libc.
  *   PRW-3  If the kind is PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP, no reader gets in while a
  *          writer is queued or `coming`: woken, and not tried again yet.  If the last such writer
  *          gives up, it wakes the readers.
- *   PRW-4  Lifetime: after the bucket is unlocked, an unlock does not touch the object.
+ *   -      Lifetime: after the bucket is unlocked, an unlock does not touch the object.
  *
  * Process-shared locks are libc's alone; green threads lock them as blocking code.
  *

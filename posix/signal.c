@@ -17,7 +17,7 @@
  *             disposition, or a handler that was set by code that does not use this sigaction.
  *             A query returns the entry of the table if the kernel has the trampoline, and what the
  *             kernel has otherwise.
- *   SIGTAB-2  The table changes under `spin`, with all signals blocked, so that a handler may call
+ *   -         The table changes under `spin`, with all signals blocked, so that a handler may call
  *             sigaction.  The trampoline reads the handler alone; it is valid at any time.
  *   SIGTAB-3  While the program's green threads block a signal with the default action, the kernel
  *             has the default trampoline (a bit of `held`): an OS thread whose mask is not up to
@@ -25,7 +25,7 @@
  *             default, as the program's own disposition is.  Under gmp-run this holds for SIGPIPE
  *             and SIGXFSZ from the begin (run_main.c): the runtime would replace the default action
  *             of SIGPIPE, and a green thread may block them (SIGTAB-9).
- *   SIGTAB-4  The note is valid only for code on that stack below it.  So a handler that leaves by
+ *   -         The note is valid only for code on that stack below it.  So a handler that leaves by
  *             siglongjmp or pthread_exit needs no clean-up.
  *   SIGTAB-5  The child of a vfork shares the table, so it calls libc's function only.
  *   SIGTAB-6  A signal that the kernel took while the program had a handler, and that has not

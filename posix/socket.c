@@ -24,7 +24,7 @@
  *              socket see that time for the length of the attempt, some 20 us.  No handler of the
  *              program runs meanwhile (signals_hold), so none leaves it behind by siglongjmp.  The
  *              kernel logs the first ten such calls since the boot.
- *   CONNECT-2  The second connect returns what a blocking one would, and leaves the socket in the
+ *   -          The second connect returns what a blocking one would, and leaves the socket in the
  *              same state: SO_ERROR is 0, and after an error it may connect again.  It is not made
  *              for a closed socket, which it would connect again: the error may have been taken by
  *              another thread's connect (ECONNABORTED), or shutdown was called.

@@ -18,17 +18,17 @@
  *      the blocking code ends; returns the pid
  *
  * Invariants
- *   SPAWN-1  In steps a to c replaced functions are libc's (HOOK_LIBC).  Of what the parent's
- *            runtime uses they change only hints.  sigaction knows the child by its process id
- *            (SIGTAB-5).  The child must not unlock, post or signal an object of libc for a
- *            thread of its parent, nor call gmp: it might be killed in between, with a lock of the
- *            runtime.
- *   SPAWN-2  The child overwrites the stack below the frame of the caller of vfork.  So steps 2 to
- *            4 keep nothing there, and what step 5 needs is in registers that vfork(2) keeps and in
- *            signal_state.
- *   SPAWN-3  The child inherits the mask of the green thread that has made it, also if that has
- *            moved to another OS thread since it set its mask.  A handler and blocking code pass
- *            the mask of the OS thread on.
+ *   - In steps a to c replaced functions are libc's (HOOK_LIBC).  Of what the parent's
+ *     runtime uses they change only hints.  sigaction knows the child by its process id
+ *     (SIGTAB-5).  The child must not unlock, post or signal an object of libc for a
+ *     thread of its parent, nor call gmp: it might be killed in between, with a lock of the
+ *     runtime.
+ *   - The child overwrites the stack below the frame of the caller of vfork.  So steps 2 to
+ *     4 keep nothing there, and what step 5 needs is in registers that vfork(2) keeps and in
+ *     signal_state.
+ *   - The child inherits the mask of the green thread that has made it, also if that has
+ *     moved to another OS thread since it set its mask.  A handler and blocking code pass
+ *     the mask of the OS thread on.
  *
  * The child returns by `ret` on the stack of its parent.  With a shadow stack it would use up the
  * entry of the parent; the runtime refuses to run with one (docs/ports.md).

@@ -17,14 +17,14 @@
  *    6 unlink the entry (lock pd); from 1
  *
  * Invariants
- *   IOWAIT-1  No lost wakeup: step 3 comes after the attempt, and arming reports at once what is
+ *   -         No lost wakeup: step 3 comes after the attempt, and arming reports at once what is
  *             ready by then.  So the wait is level-triggered; of IOWAIT-9, see MULTI-1.
  *   IOWAIT-2  Arming fails with ENOENT if the number has another file than the registered one.  The
  *             new file is then registered.  So code that is not replaced may close and reopen the
  *             number before a wait begins (one without a check is short, IOWAIT-5).  If it does so
  *             during a wait, sysmon finds it within a second (netpoll/check.c), and the call
  *             attempts again, with the number's new file.
- *   IOWAIT-3  The entry lies on the caller's stack; MULTI-3 holds.
+ *   -         The entry lies on the caller's stack; MULTI-3 holds.
  *   IOWAIT-4  No busy loop: from the third wait on, if poll(2) reports the fd as ready after an
  *             EAGAIN, the call runs libc's function as blocking code.  Examples: a datagram socket
  *             that was shut down, a message to the full queue of another unix socket.  If the fd

@@ -11,10 +11,10 @@
  *   HANDOFF-1  A released P gets another M, or becomes idle with its queue moved to the global
  *              queue.  Both are decided in one critical section of sched.lock, or after the
  *              creation of a thread failed.
- *   HANDOFF-2  A released P becomes idle only if it has no work and an M is stopped that a later
+ *   -          A released P becomes idle only if it has no work and an M is stopped that a later
  *              submitter can wake, or if no M is available.  The M that idles it then re-checks all
  *              queues, with the same protocol as stopm (idle.h).
- *   HANDOFF-3  An M that returns without a P is among the stopped Ms, or is bound; in both cases a
+ *   -          An M that returns without a P is among the stopped Ms, or is bound; in both cases a
  *              later hand-off or wakeup finds it.
  *   HANDOFF-4  An M that sched_hand_off gave a P is in sched.handed until it runs (acquirep).
  *              Until then an M that returns from blocking code may take that P: a wakeup lasts

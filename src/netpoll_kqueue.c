@@ -15,7 +15,7 @@
  *   verify  EVFILT_USER without NOTE_TRIGGER: ENOENT if the number has another kqueue
  *
  * Invariants
- *   KQ-1  Edges: a knote with EV_CLEAR is reported once per activation by the kernel.  Each arrival
+ *   -     Edges: a knote with EV_CLEAR is reported once per activation by the kernel.  Each arrival
  *         of data activates it, also beside data that is still buffered.
  *   KQ-2  A knote belongs to the fd number, not to the open file.  close(2) and dup2(2) on the
  *         number remove it, and a dup has no knote.  So no registration outlives its number, and

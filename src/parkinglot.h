@@ -18,7 +18,7 @@
  *         returns only after it was made ready, and that happens after the unlock.
  *  LOT-3  After the unlock the waker does not touch the object, which may be freed.  The address
  *         then serves as a key only.
- *  LOT-4  Finding an address costs O(log n) of the addresses in the bucket: the priorities of the
+ *  -      Finding an address costs O(log n) of the addresses in the bucket: the priorities of the
  *         treap are a hash of the address.  Enqueueing at both ends, and dequeueing any waiter of
  *         an address, costs O(1) after that.
  *  LOT-5  If a bucket is uncontended, no mutex waiter hashes to it, so an unlock may use a plain

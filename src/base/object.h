@@ -12,10 +12,10 @@
  * Invariants
  *   OBJECT-1  Of all calls that free an object, exactly one changes its kind word to
  *             OBJECT_CLAIMED, and that call frees it.
- *   OBJECT-2  The first bytes of an object in a ring, up to POISON_BYTES of them, are POISON. A
+ *   -         The first bytes of an object in a ring, up to POISON_BYTES of them, are POISON. A
  *             second free finds POISON in the kind word, and a lock operation finds it in the
  *             lock's word (lock.h, service/service.h).
- *   OBJECT-3  The exchange that fills a slot also empties it. So each object reaches free(3) once.
+ *   -         The exchange that fills a slot also empties it. So each object reaches free(3) once.
  *   OBJECT-4  With GMP_DEBUG=check freed objects are kept until their sizes reach KEPT_MOST bytes.
  *
  * With AddressSanitizer free(3) is called at once, and AddressSanitizer reports the second free.

@@ -3,12 +3,12 @@
  * Settings: reads gmp_config and the environment, checks them, and fills in defaults.
  *
  * Invariants
- *   OPTION-1  A field of gmp_config that is not 0 takes precedence over the environment, and the
- *             environment over the default of the table.
- *   OPTION-2  An invalid setting makes the start fail, whether it comes from the struct or the
- *             environment. The message has its name and its value.
- *   OPTION-3  A program with more privileges than its caller (set-user-ID, set-group-ID, file
- *             capabilities) ignores the environment: secure_getenv.
+ *   - A field of gmp_config that is not 0 takes precedence over the environment, and the
+ *     environment over the default of the table.
+ *   - An invalid setting makes the start fail, whether it comes from the struct or the
+ *     environment. The message has its name and its value.
+ *   - A program with more privileges than its caller (set-user-ID, set-group-ID, file
+ *     capabilities) ignores the environment: secure_getenv.
  */
 #include "base/options.h"
 

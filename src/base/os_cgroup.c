@@ -7,8 +7,8 @@
  * in cpu.cfs_quota_us and cpu.cfs_period_us. Both versions may be mounted; both are read.
  *
  * Invariants
- *   CGROUP-1  A file that cannot be read or parsed means no quota.
- *   CGROUP-2  Only directories on the process's own path, at or below the mount point, are read.
+ *   - A file that cannot be read or parsed means no quota.
+ *   - Only directories on the process's own path, at or below the mount point, are read.
  */
 #include "base/os_cgroup.h"
 

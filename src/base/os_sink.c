@@ -12,7 +12,7 @@
  *           process, or a write of the program, can still take the room in between.
  *   SINK-2  No sink waits for another: if the lock is taken, the write returns 0, and the caller
  *           decides whether to try again later.  The holder may sleep (SINK-1).
- *   SINK-3  The child of a fork has a free lock: its holder may be a thread that the child does not
+ *   -       The child of a fork has a free lock: its holder may be a thread that the child does not
  *           have.
  */
 #include <errno.h>

@@ -7,13 +7,13 @@
  * not counted, since handlers are code of the program.
  *
  * Invariants
- *   OSTHREAD-1  A thread is counted by itself, from its first step to its last one.  So it is
+ *   -           A thread is counted by itself, from its first step to its last one.  So it is
  *               never counted unless it exists, and it may exist without being counted: then it is
  *               taken for a thread of the program, and the caller asks again: soon, if a thread
  *               was started or ended shortly before (os_thread_recount_ns).
  *   OSTHREAD-2  A count of the process's threads is compared only if no thread has counted itself
  *               meanwhile.
- *   OSTHREAD-3  A thread that leaves the runtime (variant/abandon.h) does not count until it is
+ *   -           A thread that leaves the runtime (variant/abandon.h) does not count until it is
  * back.
  */
 #include <limits.h>

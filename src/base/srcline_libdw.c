@@ -3,7 +3,7 @@
  * Source positions by libdw.
  *
  * Invariants
- *   SRCLINE-1  line.mutex guards `line` and `lib`. It is a pthread mutex: the holder opens files
+ *   -          line.mutex guards `line` and `lib`. It is a pthread mutex: the holder opens files
  *              and allocates, which takes too long for a struct lock. A fork may copy it locked, so
  *              srcline_begin initializes it again.
  *   SRCLINE-2  No query leaves the machine. Debugging information comes from the file itself, or by

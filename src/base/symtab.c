@@ -8,11 +8,11 @@
  *   3. .symtab, otherwise .dynsym, gives the function that contains this address.
  *
  * Invariants
- *   SYMTAB-1  Only system calls: no allocation, no lock, no stdio. errno may be overwritten.
- *   SYMTAB-2  At most 8 KiB of stack, since it runs on signal stacks. So functions with buffers are
- *             noinline.
- *   SYMTAB-3  The contents of the file are not trusted: image_get and section_get check each
- *             offset.
+ *   - Only system calls: no allocation, no lock, no stdio. errno may be overwritten.
+ *   - At most 8 KiB of stack, since it runs on signal stacks. So functions with buffers are
+ *     noinline.
+ *   - The contents of the file are not trusted: image_get and section_get check each
+ *     offset.
  *
  * Rejected
  *   dladdr: takes the loader's lock, and does not know static functions.

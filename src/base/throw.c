@@ -3,7 +3,7 @@
  * Fatal errors: prints a message and a backtrace, and aborts.
  *
  * Invariants
- *   THROW-1  The message is one write, so that output of other threads does not split it.
+ *   -        The message is one write, so that output of other threads does not split it.
  *   THROW-2  If several OS threads fail at once, the first prints and aborts; the others wait for
  *            the end of the process. A thread that fails again while it prints aborts at once.
  *   THROW-3  All steps fit on the rest of a small green stack: no output by stdio streams, no

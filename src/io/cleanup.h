@@ -6,11 +6,11 @@
  * addresses) enters the resource as a leftover for that time.
  *
  * Invariants
- *   LEFTOVER-1  The entry lies on the caller's stack, which still exists when leftovers_fini frees
- *               what the entry holds.  A G that runs on an OS thread of its own loses its stack
- *               earlier: leftovers_killed frees its entries when it is killed.
- *   LEFTOVER-2  The caller does not wait between removing the entry and giving up the resource, nor
- *               in the opposite order.  So a G is killed with both or with neither.
+ *   - The entry lies on the caller's stack, which still exists when leftovers_fini frees
+ *     what the entry holds.  A G that runs on an OS thread of its own loses its stack
+ *     earlier: leftovers_killed frees its entries when it is killed.
+ *   - The caller does not wait between removing the entry and giving up the resource, nor
+ *     in the opposite order.  So a G is killed with both or with neither.
  */
 #ifndef GMP_CLEANUP_H
 #define GMP_CLEANUP_H

@@ -11,7 +11,7 @@
  * runtime stops meanwhile, it blocks in ppoll(2).
  *
  * Invariants
- *   POLL-1  The entries and the call lie on the caller's stack, or in memory that the call frees.
+ *   -       The entries and the call lie on the caller's stack, or in memory that the call frees.
  *           It returns, or is killed at shutdown, only with all entries unlinked (MULTI-3).
  *   POLL-2  An entry whose fd gmp_close has closed is POLLNVAL, and is not polled again: the number
  *           may belong to another connection.

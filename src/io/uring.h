@@ -23,7 +23,7 @@
  *            whatever happens to the G.
  *   URING-3  An entry is submitted in the critical section that fills it.  If the kernel does not
  *            accept it, it becomes a no-op, and the call falls back to a blocking section.
- *   URING-4  A G that waits counts in sched.npollwait: an M polls, and the wait is no deadlock.
+ *   -        A G that waits counts in sched.npollwait: an M polls, and the wait is no deadlock.
  *   URING-5  A result that says less than the system call itself would (the submitting OS thread
  *            has ended, the kernel cannot do it asynchronously) makes the call fall back to a
  *            blocking section.  Reads and writes have a position, so a repetition is harmless.

@@ -40,13 +40,13 @@
  *   has brought the same file back.
  *
  * Invariants
- *   WAITFD-1  Both sudogs have one waiter, so one claim wins; the sudog that was claimed is
+ *   -         Both sudogs have one waiter, so one claim wins; the sudog that was claimed is
  *             `chosen`.  A side whose claim fails continues with its next waiter.
  *   WAITFD-2  The second sudog lies on the caller's stack.  Both are dequeued, under pd->lock,
  *             before the call continues.
  *   WAITFD-3  Readiness is not consumed: a call that has the token and reads the side as ready
  *             passes the token on.
- *   WAITFD-4  A wait parks only if the registration was that of the present file when it was
+ *   -         A wait parks only if the registration was that of the present file when it was
  *             enqueued, under pd->lock.
  */
 #include <errno.h>

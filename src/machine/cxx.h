@@ -15,7 +15,7 @@
  *  CXX-1  While an OS thread is on g0, its words are 0, so a new green thread starts with none.
  *         The words that the thread had before (gmp_run may be called in a catch block) are kept
  *         in its M.
- *  CXX-2  Without a C++ runtime none of this code runs: wait and yield reach g0 through a pointer
+ *  -      Without a C++ runtime none of this code runs: wait and yield reach g0 through a pointer
  *         (sched.leave, set by leave_init), which leads to a step that checks the words
  *         only with a C++ runtime.  A green thread whose words are 0 is resumed without this check
  *         (RESUME_CXX is clear).

@@ -3,9 +3,9 @@
  * Indirect branch tracking (IBT) in assembler files for x86-64: with -fcf-protection=branch an
  * indirect jump or call must end at an endbr64, unless it has the prefix notrack.
  *
- *  IBT-1  No entry point of an assembler file is the target of an indirect branch, so none has an
- *         endbr64.  scripts/check-landing proves it for the library.
- *  IBT-2  gogo jumps to a return address, which has no endbr64, so it uses notrack.
+ *  - No entry point of an assembler file is the target of an indirect branch, so none has an
+ *    endbr64.  scripts/check-landing proves it for the library.
+ *  - gogo jumps to a return address, which has no endbr64, so it uses notrack.
  */
 #ifndef GMP_IBT_X86_64_H
 #define GMP_IBT_X86_64_H

@@ -20,7 +20,7 @@
  *   stack            that of the green thread
  *
  * Invariants
- *   TLSBLOCK-1  Each block is in glibc's list of threads on user-provided stacks.  So dlopen
+ *   -           Each block is in glibc's list of threads on user-provided stacks.  So dlopen
  *               initializes the variables of a library with static thread-locals in it.  setuid and
  *               the like find no kernel thread for it, and skip it.
  *   TLSBLOCK-2  A block that is reused has the initial values of all variables, except those of

@@ -21,8 +21,8 @@
  *  PCHECK-1  Steps 2 to 5 hold pd->lock: the waiters that are woken are those of the registration
  *            that was checked.  Adopting the number, gmp_close and gmp_fd_release take the lock
  *            before they change it.
- *  PCHECK-2  The record stays open: gmp_fd_wait finds a file that is opened later under the number.
- *  PCHECK-3  A waiter that step 1 overlooks is found by the next call: the caller comes again.
+ *  -         The record stays open: gmp_fd_wait finds a file that is opened later under the number.
+ *  -         A waiter that step 1 overlooks is found by the next call: the caller comes again.
  *
  * Cost: a system call of about 0.3 us for each fd with a wait older than CHECK_YOUNG_NS.
  */

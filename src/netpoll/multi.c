@@ -40,7 +40,7 @@
  *            before step 5 fails, since the waiter is not armed, and step 4 sees `fired`.
  *   MULTI-3  The call returns only after step 6: it took pd->lock of each entry after it was
  *            claimed, so no waker still uses multi or an entry.
- *   MULTI-4  An entry takes no token (NETPOLL-3) and is in no queue of a side: the order of readers
+ *   -        An entry takes no token (NETPOLL-3) and is in no queue of a side: the order of readers
  *            and writers is theirs alone.  All entries are fired, as readiness is not used up by a
  *            poll.
  *   MULTI-5  pd->polled is POLLED_NOT unless the registration that pd->seq names is for polls.

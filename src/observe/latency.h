@@ -17,14 +17,14 @@
  * by up to two intervals of sysmon (1 ms to 10 ms), and never too long.
  *
  * Invariants
- *  LATENCY-1  RESUME_MEASURED, ready_at and measured belong to the thread that makes the G
- *             runnable, until it publishes the G in a queue; then to the P that runs it, or to the
- *             thief or the sysmon that has taken it.
- *  LATENCY-2  The fast path pays one decrement and one branch for each G that becomes runnable, and
- *             nothing for each run: RESUME_MEASURED is one of the bits that are tested there
- *             anyway.
- *  LATENCY-3  `watched.since` is no older than the run that `watched.steps` stands for: since is
- *             written first.                                                   ORD(p.watched)
+ *  - RESUME_MEASURED, ready_at and measured belong to the thread that makes the G
+ *    runnable, until it publishes the G in a queue; then to the P that runs it, or to the
+ *    thief or the sysmon that has taken it.
+ *  - The fast path pays one decrement and one branch for each G that becomes runnable, and
+ *    nothing for each run: RESUME_MEASURED is one of the bits that are tested there
+ *    anyway.
+ *  - `watched.since` is no older than the run that `watched.steps` stands for: since is
+ *    written first.                                                   ORD(p.watched)
  *
  * Rejected: a coarse stamp in every G (two more instructions for each yield, 1.2 %).
  */

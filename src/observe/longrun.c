@@ -39,10 +39,10 @@
  *             computation, the call in the program that leads to a sleep.  So a run may be asked
  *             about more than once: a computation after 10, 30, 70 ms and then every 100 ms, a
  *             sleep if the thread has run and sleeps again.
- *  LONGRUN-3  A question of sysmon stays ASKED until its run ends: the signal is delivered once,
+ *  -          A question of sysmon stays ASKED until its run ends: the signal is delivered once,
  *             and may be late (the thread waits for a CPU or a disk, or ThreadSanitizer delays it
  *             until the call has returned).
- *  LONGRUN-4  A signal is for all questions to its thread: the kernel drops a second signal that is
+ *  -          A signal is for all questions to its thread: the kernel drops a second signal that is
  *             sent while the first is pending.
  *  LONGRUN-5  The runtime's own work is never reported: a P with odd `pauses` is not asked about, a
  *             signal during the pause is not answered, and measurements from before it are dropped

@@ -32,9 +32,9 @@
  *                         channel at its next use
  *
  * Invariants
- *  FORK-1  In the child: state RUN_NONE, no M, an empty parking table.  The memory of the parent's
+ *  -       In the child: state RUN_NONE, no M, an empty parking table.  The memory of the parent's
  *          runtime stays mapped, including the stack that the caller runs on.
- *  FORK-2  The number of the run stays, so a timer of the parent's run is not taken for one of the
+ *  -       The number of the run stays, so a timer of the parent's run is not taken for one of the
  *          child's.
  *  FORK-3  run_adopt (run.c) makes that thread the first green thread of a new runtime.  Its stack
  *          belongs to no stack class, so no other green thread uses it, and its block stays loaded

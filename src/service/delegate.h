@@ -7,7 +7,7 @@
  * that waits in its place, and joins it.
  *
  * Invariants
- *   DELEGATE-1  The G uses a copy of the argument, never the caller's stack: at shutdown the join
+ *   -           The G uses a copy of the argument, never the caller's stack: at shutdown the join
  *               returns while the G may be about to begin.
  *   DELEGATE-2  Of beginning and abandoning, one happens: an abandoned call does not begin.
  *   DELEGATE-3  An abandoned copy is freed when a call of another run is abandoned: until then its

@@ -8,7 +8,7 @@
  * Invariants
  *   SERVICE-1  A section under LR_SERVICE neither waits, nor yields, nor calls code of the
  *              program. Therefore shutdown kills no G that holds the lock or waits for it.
- *   SERVICE-2  LR_SERVICE is the first rank: no other lock is held when a service takes it.
+ *   -          LR_SERVICE is the first rank: no other lock is held when a service takes it.
  *              What the service calls under it (gmp_go, gmp_timer_set) may take any other.
  *
  * Rejected

@@ -9,9 +9,9 @@
  *   aside ──> flights that are in no list of the table
  *
  * Invariants
- *   FLIGHT-1  The lock guards everything except fn itself, the value while fn writes it, and the
+ *   -         The lock guards everything except fn itself, the value while fn writes it, and the
  *             result of a completed flight.
- *   FLIGHT-2  A flight is in the table until it completes or is forgotten, then aside. The last
+ *   -         A flight is in the table until it completes or is forgotten, then aside. The last
  *             call that holds it (`holders`) frees it. If shutdown has killed such a call, the free
  *             of the table does.
  *   FLIGHT-3  `sharers` counts the calls that get the value: the runner and the waiters. A waiter

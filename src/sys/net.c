@@ -10,8 +10,8 @@
  * tried in turn; each gets an equal share of the time that is left until the deadline.
  *
  * Invariant
- *   NET-1  A socket and a list of addresses are leftovers (io/cleanup.h) while the caller waits
- *          with them, so shutdown leaks neither.
+ *   - A socket and a list of addresses are leftovers (io/cleanup.h) while the caller waits
+ *     with them, so shutdown leaks neither.
  */
 #include <errno.h>
 #include <netdb.h>

@@ -12,9 +12,9 @@
  * subscription; the pipe stays open until the end of the run.
  *
  * Invariants
- *   NOTIFY-1  A handler counts before it writes, and the distributor reads before it takes the
+ *   -         A handler counts before it writes, and the distributor reads before it takes the
  *             counts.  So no signal is lost.  Within one burst, lower signal numbers come first.
- *   NOTIFY-2  Sending, subscribing and stopping hold one lock: after a stop nothing is sent to the
+ *   -         Sending, subscribing and stopping hold one lock: after a stop nothing is sent to the
  *             channel.
  *   NOTIFY-3  `taken` marks the signals with on_notify_signal installed; `old` is the disposition
  *             from before.  It is restored, by the last stop or by the end of the run, only if

@@ -17,7 +17,7 @@
  * No helper is started if no lookup is needed: a host in digits, or none.
  *
  * Invariants
- *   RESOLVE-1  A lookup is freed once: by the caller if it reads finished, by the helper if it
+ *   -          A lookup is freed once: by the caller if it reads finished, by the helper if it
  *              reads abandoned, otherwise (one of them was killed at shutdown) by resolve_fini.
  *   RESOLVE-2  At most `most` helpers are in getaddrinfo, half of max_threads and 5,000 at most, so
  *              that silent name servers do not take all OS threads from file calls and other

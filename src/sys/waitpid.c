@@ -9,9 +9,9 @@
  * polls with a backoff of 1 to 16 ms.
  *
  * Invariants
- *   WAITPID-1  The child is polled before the first wait and after each, so a late caller, or a
+ *   -          The child is polled before the first wait and after each, so a late caller, or a
  *              caller that shares the child, gets what waitpid returns (-ECHILD).
- *   WAITPID-2  Each pidfd is a leftover while its caller waits, so shutdown closes those of killed
+ *   -          Each pidfd is a leftover while its caller waits, so shutdown closes those of killed
  *              Gs.
  *   WAITPID-3  An external thread is not inside the runtime (rt_enter) during a waitpid that may
  *              block.

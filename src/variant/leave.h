@@ -26,11 +26,11 @@
  * The traced steps end in those of sched.untraced.  A variant that is not in use costs nothing.
  *
  * Invariant
- *   LEAVE-1  A G with own thread-locals is runnable only after leave_own_tls has returned 0, and
- *            that sets the steps before owntls_is_used returns true.  The run queue orders both for
- *            the M that runs the G, so it reads steps that unload the block.  The end of a run and
- *            the child of a fork clear owntls_is_used: leave_init of the next run starts without
- *            the own steps.
+ *   - A G with own thread-locals is runnable only after leave_own_tls has returned 0, and
+ *     that sets the steps before owntls_is_used returns true.  The run queue orders both for
+ *     the M that runs the G, so it reads steps that unload the block.  The end of a run and
+ *     the child of a fork clear owntls_is_used: leave_init of the next run starts without
+ *     the own steps.
  */
 #ifndef GMP_LEAVE_H
 #define GMP_LEAVE_H

@@ -24,13 +24,13 @@
  *   OWNTLS-2  While a block is loaded, its M and host are those of this OS thread: step 1 is before
  *             step 2, in the order of the program, since a handler may come between any two
  *             instructions.  Otherwise handler c would answer for the former host.
- *   OWNTLS-3  The block of an M's own never has a host, and its gmp__tls_m is the M while that
+ *   -         The block of an M's own never has a host, and its gmp__tls_m is the M while that
  *             runs Gs.  So step 4 writes the thread pointer only.
- *   OWNTLS-4  Without the flag nothing is executed.  A G that has it has RESUME_OWN_TLS, which
+ *   -         Without the flag nothing is executed.  A G that has it has RESUME_OWN_TLS, which
  *             sends its switches to the slow path of sched.c, where variant_enter (variant.h) does
  *             steps 1 and 2.  Step 4 is in the own variant of the leave steps (variant/leave.h),
  *             which is in use from the first such G of a run on.
- *   OWNTLS-5  A block stays with its G from the spawn (if all Gs of the run have the flag: from the
+ *   -         A block stays with its G from the spawn (if all Gs of the run have the flag: from the
  *             first run) to the end, and is reset then.  So addresses of thread-locals are stable.
  *             A G that is killed by shutdown may hold mutexes by the id of its block: the block
  *             gets another id then (TLSBLOCK-5).

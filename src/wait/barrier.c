@@ -5,7 +5,7 @@
  * State: `n` is constant, `arrived` is the number of queued waiters, written under the bucket lock.
  *
  * Invariants, all under the bucket lock
- *   BARRIER-1  The queue holds exactly the waiters that have arrived; `arrived` is its length.
+ *   -          The queue holds exactly the waiters that have arrived; `arrived` is its length.
  *   BARRIER-2  The n-th arrival first holds every queued waiter (waiter_hold), so that none can be
  *              cancelled and none can time out during the release.  A waiter that was claimed
  *              before, with -ECANCELED or -ETIMEDOUT, is dequeued and not counted; the barrier then

@@ -14,7 +14,7 @@
  * Invariants
  *   COND-1  The mutex is unlocked after the waiter is enqueued and armed.  So a thread that changes
  *           the condition under the mutex and signals after that finds the waiter.
- *   COND-2  A signal is consumed by exactly one claim.  If the first waiter has timed out or was
+ *   -       A signal is consumed by exactly one claim.  If the first waiter has timed out or was
  *           cancelled, the signal goes to the next one.  No waiter returns 0 without a claim: there
  *           are no spurious wakeups.
  *   COND-3  Step 3 copies what it needs from the waiter's stack before it unlocks the bucket.  A

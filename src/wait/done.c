@@ -19,8 +19,8 @@
  *   DONE-1  A shard is created, and `set` becomes SETTING, under the lock.  So each shard is either
  *           closed by gmp_done_set or would be created after it; gmp_done_chan then returns shard 0
  *           instead.
- *   DONE-2  Shard 0 always exists.
- *   DONE-3  Lifetime: gmp_done_free waits until `set` is UNSET or SET.
+ *   -       Shard 0 always exists.
+ *   -       Lifetime: gmp_done_free waits until `set` is UNSET or SET.
  */
 #include <errno.h>
 #include <stdlib.h>

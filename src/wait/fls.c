@@ -20,7 +20,7 @@
  * Invariants
  *  FLS-1  Only its own thread touches a table, except at shutdown: when no green thread runs any
  *         more, the tables of killed green threads are freed.
- *  FLS-2  A slot that holds a value has a key other than 0; 0 is no key.
+ *  -      A slot that holds a value has a key other than 0; 0 is no key.
  *  FLS-3  At the end of a thread the destructor of the value that was set last runs first.  This
  *         repeats until no value is left whose destructor ran less than ROUNDS times.  The state of
  *         this loop is in the table, so a destructor may set values, and may call gmp_exit: the end
@@ -28,7 +28,7 @@
  *         destructor returns, since it is no green thread any more.
  *  FLS-4  A g struct keeps its table for the next green thread that uses it, without values and
  *         with FIRST_SLOTS slots.  So green threads that set one value each do not allocate.
- *  FLS-5  keys[i].live is the key from the time its destructor is written until the key is deleted.
+ *  -      keys[i].live is the key from the time its destructor is written until the key is deleted.
  *  FLS-6  A number is used for one key only, since tables may hold a value under it indefinitely.
  *         An entry whose generations are used up stays BUSY.
  *

@@ -21,7 +21,7 @@
  *            WOKEN set, and cleared under it.  So unlock of a word with PARKED locks the bucket,
  *            unless a woken waiter competes, and no wakeup is lost.  Unlock by a plain store may
  *            overwrite PARKED; it then repairs the word (UNLOCK-1).
- *   MUTEX-2  Lock and unlock read the word and compare-and-swap the value that they have read.
+ *   -        Lock and unlock read the word and compare-and-swap the value that they have read.
  *            WOKEN may stay set until the woken waiter gets a P; a compare-and-swap that expects a
  *            word without WOKEN would fail until then.
  *   MUTEX-3  While LOCKED is set, only its owner clears it, in unlock, and WOKEN changes only under

@@ -11,15 +11,15 @@
  * `owner` is the token of the thread that runs fn, for reports.
  *
  * Invariants
- *   ONCE-1  NEW -> RUNNING is one compare-and-swap; the thread that wins it runs fn.
- *   ONCE-2  RUNNING -> WAITED is made under the bucket lock, together with the enqueue.
- *   ONCE-3  Lifetime: the store of DONE is the last access: a caller that reads DONE may free the
+ *   -       NEW -> RUNNING is one compare-and-swap; the thread that wins it runs fn.
+ *   -       RUNNING -> WAITED is made under the bucket lock, together with the enqueue.
+ *   -       Lifetime: the store of DONE is the last access: a caller that reads DONE may free the
  *           object.  From WAITED it is stored under the bucket lock, and the waiters are claimed
  *           after it, by the address alone.
- *   ONCE-4  If a green thread exits in fn (gmp_exit), fn counts as done: the exit runs once_finish
+ *   -       If a green thread exits in fn (gmp_exit), fn counts as done: the exit runs once_finish
  *           (struct cleanup).  If shutdown kills it in fn, the word stays RUNNING or WAITED, as a
  *           lock held by a killed thread stays locked.
- *   ONCE-5  Callers check for DONE inline (gmp.h), so its value is part of the ABI.
+ *   -       Callers check for DONE inline (gmp.h), so its value is part of the ABI.
  *   ONCE-6  pthread_cancel takes effect after fn has returned.  A thread that ended in fn would
  *           leave RUNNING.
  */

@@ -12,7 +12,7 @@
  *   RW-3  LOCKED is cleared, or handed over, only together with letting in all queued readers
  *         (mutex_unlock_slow, under the bucket lock).  So a reader waits for at most one writer,
  *         and for the readers that this writer waits for.
- *   RW-4  Lifetime: a thread that changes the word after its hold has ended does so under the
+ *   -     Lifetime: a thread that changes the word after its hold has ended does so under the
  *         bucket lock, before any thread that it has let in runs.  Every other release is one
  *         compare-and-swap, the last access.
  *

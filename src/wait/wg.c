@@ -9,7 +9,7 @@
  *   bits 32..63  counter, 0 to INT32_MAX
  *
  * Invariants
- *   WG-1  WAITERS is set under the bucket lock, by a thread that reads the counter as above 0.
+ *   -     WAITERS is set under the bucket lock, by a thread that reads the counter as above 0.
  *   WG-2  The counter becomes 0 by one compare-and-swap that clears WAITERS too.  If WAITERS was
  *         set, this happens under the bucket lock, and all waiters are dequeued.  Lifetime: it is
  *         the last access to the object, so a waiter that reads 0 may free it at once.

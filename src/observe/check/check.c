@@ -22,9 +22,9 @@
  *               G, and sysmon does not trim stacks of parked Gs
  *
  * Invariants
- *   CHECK-1  The table of entries is written by atomic operations, since several Ms end Gs at a
+ *   -        The table of entries is written by atomic operations, since several Ms end Gs at a
  *            time.
- *   CHECK-2  A finding is written once per place, at most FINDINGS_MOST times per kind, and the
+ *   -        A finding is written once per place, at most FINDINGS_MOST times per kind, and the
  *            program continues. A wait in a signal handler ends the process.
  *   CHECK-3  The time of a check does not count as run time of the G (run_pause).
  */

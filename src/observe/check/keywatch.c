@@ -11,8 +11,8 @@
  * wait, keys deleted meanwhile, more than KEYS_OF_G keys of one G.
  *
  * Invariant
- *   KEYWATCH-1  Only the M that runs a G accesses the record of the G, on g0. Only the M itself
- *               accesses the record of an M.
+ *   - Only the M that runs a G accesses the record of the G, on g0. Only the M itself
+ *     accesses the record of an M.
  */
 #include "observe/check/keywatch.h"
 

@@ -23,9 +23,9 @@
  * run, values that differ only between two calls without a wait.
  *
  * Invariants
- *   TLSWATCH-1  Only its own OS thread reads a thread-local.
- *   TLSWATCH-2  Only the M that runs a G accesses the record of the G, on g0. Only the M itself
- *               accesses the record of an M.
+ *   - Only its own OS thread reads a thread-local.
+ *   - Only the M that runs a G accesses the record of the G, on g0. Only the M itself
+ *     accesses the record of an M.
  */
 #include "observe/check/tlswatch.h"
 

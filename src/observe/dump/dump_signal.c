@@ -19,7 +19,7 @@
  *              sysmon clears sysmon_called before it reads errand, and pauses while sysmon_called
  *              is 0; before a longer sleep it sets sysmon_asleep, then reads errand. So no signal
  *              is lost, and none waits for the end of a pause.  ORD(sysmon)
- *   DUMPSIG-2  The old disposition is restored if gmp's handler is still installed: by
+ *   -          The old disposition is restored if gmp's handler is still installed: by
  *              dump_signal_set, at the end of the run, and in the child of a fork.
  */
 #include "observe/dump/dump_signal.h"

@@ -14,9 +14,9 @@
  *   PROFILE-1  The caller is in blocking code, or between rt_enter and rt_leave, until the thread
  *              has ended: the run's memory stays, and shutdown does not kill the caller.  If the
  *              run ends, the thread stops collecting within PROFILE_NAP, with -ESRCH.
- *   PROFILE-2  What a stack may not hold, and what allocates or reads files, is on that thread: the
+ *   -          What a stack may not hold, and what allocates or reads files, is on that thread: the
  *              caller's stack may have 16 KiB.
- *   PROFILE-3  One CPU profile at a time.  Profiles of the other kinds do not exclude each other.
+ *   -          One CPU profile at a time.  Profiles of the other kinds do not exclude each other.
  */
 #ifndef GMP_PROFILE_H
 #define GMP_PROFILE_H

@@ -8,7 +8,7 @@
  *   HEAD-1  Only CRLF ends a line, a head has no other control characters than the tab, no folded
  *           lines, and no whitespace before the colon of a field. So no two readers disagree where
  *           a head ends.
- *   HEAD-2  A request has no body: Transfer-Encoding and Content-Length above 0 are errors. What
+ *   -       A request has no body: Transfer-Encoding and Content-Length above 0 are errors. What
  *           follows the head is the next request.
  *   HEAD-3  Host is an address in digits, localhost, or the name that the program listens at. A web
  *           page whose name an attacker resolves to this machine (DNS rebinding) gets nothing.

@@ -18,7 +18,7 @@
  *             an accepting G is counted in sched.naccepts, too, so it does not stop virtual time. A
  *             connected client does, until its deadline at the latest.
  *   SERVER-5  At most one request with `seconds` runs in the process; a second one gets 409.
- *   SERVER-6  A request with `seconds` ends soon after its client has gone: a trace by a failed
+ *   -         A request with `seconds` ends soon after its client has gone: a trace by a failed
  *             send, a profile by client_has_gone.
  */
 #ifndef GMP_DEBUG_SERVER_H

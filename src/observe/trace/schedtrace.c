@@ -12,7 +12,7 @@
  *                 next SCHED line has their number.
  *   SCHEDTRACE-2  A line is one write of at most PAGE bytes, so a pipe does not mix it with other
  *                 output.
- *   SCHEDTRACE-3  A report takes bounded time: at most MS_MOST Ms are copied under sched.lock, and
+ *   -             A report takes bounded time: at most MS_MOST Ms are copied under sched.lock, and
  *                 at most SCAN_MOST g structs are read.
  */
 #include "observe/trace/schedtrace.h"

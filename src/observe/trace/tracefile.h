@@ -11,7 +11,7 @@
  * Invariants
  *   TRACEFILE-1  Only the collector waits for the file.  While it waits, rings lose their oldest
  *                records, and the file has an event `lost` with their number.
- *   TRACEFILE-2  After an error of write nothing more is written, and the session ends.  The file
+ *   -            After an error of write nothing more is written, and the session ends.  The file
  *                is valid up to the last whole block.
  *   TRACEFILE-3  The end of a run does not wait for the reader of a pipe: if the pipe has no room
  *                then, the file is incomplete.

@@ -3,7 +3,7 @@
  * Recording: starts and stops traces and the accounting of CPU time.
  *
  * Invariants
- *   RECORD-1  One trace at a time, and only during a run.  The end of the run ends it.
+ *   -         One trace at a time, and only during a run.  The end of the run ends it.
  *   RECORD-2  While something is recorded, the leave steps park, yield and exit (variant/leave.h)
  *             are functions of tracing.c.  They emit an event, and jump to those of sched.untraced.
  *             An M with an earlier pointer misses an event, or emits an event that no session

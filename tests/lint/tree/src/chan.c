@@ -11,5 +11,5 @@
 int chan_send(struct lock *l)
 {
 	lock(l);
-	return park();
+	return park(); /* CHAN-1 */
 }
