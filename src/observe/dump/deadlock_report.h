@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reports of a process that ends: see report.c. */
+/* Reports of a process that ends: see deadlock_report.c. */
 #ifndef GMP_DEADLOCK_REPORT_H
 #define GMP_DEADLOCK_REPORT_H
 

@@ -2,12 +2,12 @@
 /*
  * gmp_dump: writes state, wait and backtrace of each green thread.
  *
- * First the dump asks the OS threads that compute where they are (place.h). Then it walks the arena
- * of g structs once and takes a snapshot (snapshot.h) of each green thread that is alive. Nothing
- * is stopped, so the snapshots are of different times. Green threads that are alike form groups
- * (dump_group.h), which are written at the end. gmp_dump_all writes each green thread at once, and
- * so does gmp_dump with a green thread that fits in no group. In that form, a backtrace that was
- * written SAME_MOST times is replaced by a reference.
+ * First the dump asks the OS threads that compute where they are (running.h). Then it walks the
+ * arena of g structs once and takes a snapshot (snapshot.h) of each green thread that is alive.
+ * Nothing is stopped, so the snapshots are of different times. Green threads that are alike form
+ * groups (dump_group.h), which are written at the end. gmp_dump_all writes each green thread at
+ * once, and so does gmp_dump with a green thread that fits in no group. In that form, a backtrace
+ * that was written SAME_MOST times is replaced by a reference.
  *
  * Invariants (SNAPSHOT-1 to SNAPSHOT-3: snapshot.h)
  *   DUMP-1  No lock is held and no P is kept while the output waits. If the file descriptor has no

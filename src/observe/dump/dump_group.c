@@ -57,7 +57,8 @@ static void remove_entry(struct dump_group *g, unsigned i)
 	memmove(&g->member[i], &g->member[i + 1], (g->members - i) * sizeof(g->member[0]));
 }
 
-/* Insert v, keeping ALIKE-1. Without room, the entry with the largest ids is counted in `more`. */
+/* Insert v, keeping DUMPGROUP-1. Without room, the entry with the largest ids is counted in `more`.
+ * */
 static void add_member(struct dump_group *g, const struct snapshot *v)
 {
 	struct members m = { .first = v->id, .last = v->id };

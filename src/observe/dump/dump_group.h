@@ -8,9 +8,9 @@
  * count.
  *
  * Invariant
- *   ALIKE-1  The entries of `member` are ordered by id. Between two neighbours without names there
- *            is at least one id that is not in `member`. (The arena of g structs is in another
- *            order, since g structs are reused.)
+ *   DUMPGROUP-1  The entries of `member` are ordered by id. Between two neighbours without names
+ *                there is at least one id that is not in `member`. (The arena of g structs is in
+ *                another order, since g structs are reused.)
  */
 #ifndef GMP_DUMP_GROUP_H
 #define GMP_DUMP_GROUP_H

@@ -10,7 +10,7 @@
 #include "observe/longrun.h"
 
 /*
- * ANSWER_NS, ANSWER_MOST_NS: PLACE-2.  A thread that is on a CPU answers in 20 us.  A thread that
+ * ANSWER_NS, ANSWER_MOST_NS: RUNNING-2.  A thread that is on a CPU answers in 20 us.  A thread that
  * waits for a CPU answers when it gets one: with k computing threads a CPU, after k time slices.
  * POLL_NS: between two polls for answers.
  */
@@ -35,7 +35,7 @@ static bool thread_computes(int tid)
 	return os_thread_state(tid) == 'R';
 }
 
-/* PLACE-3 */
+/* RUNNING-3 */
 static bool is_any_computing(struct places *p)
 {
 	bool any = false;
@@ -53,7 +53,7 @@ static void place_poll(struct place *at)
 	uint64_t id;
 
 	if (at->question < 0) {
-		at->over = !thread_computes(at->tid); /* PLACE-1 */
+		at->over = !thread_computes(at->tid); /* RUNNING-1 */
 		if (!at->over)
 			at->question = longrun_ask(at->tid);
 		at->over = at->over || (at->question < 0 && at->question != -EBUSY);

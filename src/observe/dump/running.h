@@ -7,15 +7,16 @@
  * threads are asked at once, before the first green thread is shown.
  *
  * Invariants
- *   PLACE-1  A thread that sleeps in the kernel is not signalled: usleep, poll and epoll_wait would
- *            return EINTR.  The state of the thread is read immediately before the signal is sent.
- *            If the thread begins to sleep in these microseconds, its call is interrupted.
- *   PLACE-2  A dump waits for all answers together for at most ANSWER_NS and a time
- *            slice for each of them on each CPU (place.c).  A thread that is starved, or blocks the
- *            signal, does not answer; its G is shown without a place.
- *   PLACE-3  Without a question, nothing is done: no handler is installed, and the caller keeps its
- *            P.  While it waits, the caller is in blocking code, so it keeps no P (DUMP-1), and
- *            shutdown does not kill it before it has called signal_ask_end.
+ *   RUNNING-1  A thread that sleeps in the kernel is not signalled: usleep, poll and epoll_wait
+ *              would return EINTR.  The state of the thread is read immediately before the signal
+ *              is sent.  If the thread begins to sleep in these microseconds, its call is
+ *              interrupted.
+ *   RUNNING-2  A dump waits for all answers together for at most ANSWER_NS and a time slice for
+ *              each of them on each CPU (running.c).  A thread that is starved, or blocks the
+ *              signal, does not answer; its G is shown without a place.
+ *   RUNNING-3  Without a question, nothing is done: no handler is installed, and the caller keeps
+ *              its P.  While it waits, the caller is in blocking code, so it keeps no P (DUMP-1),
+ *              and shutdown does not kill it before it has called signal_ask_end.
  */
 #ifndef GMP_RUNNING_H
 #define GMP_RUNNING_H

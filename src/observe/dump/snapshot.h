@@ -7,7 +7,7 @@
  *           object that it waits on cannot be freed. Under the hold no lock is taken and no system
  *           call is made: addresses are noted, and their names are looked up afterwards.
  *   SNAPSHOT-2  The stack of a G that is not held is read by its own OS thread only, since it may
- *           run: by the caller of the dump, and by the handler that answers a dump (place.h).
+ *           run: by the caller of the dump, and by the handler that answers a dump (running.h).
  *   SNAPSHOT-3  Data of a G that is not held is used only if its g struct was not reused meanwhile
  *           (ORD(g.life)).
  */

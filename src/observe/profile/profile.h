@@ -35,7 +35,7 @@
  * On a G or an external thread, no locks held; they wait.
  */
 /* Whether the profile has become useless; is_over is called every PROFILE_NAP, on the thread of the
- * profile, without locks.  It is client_has_gone of pages.c. */
+ * profile, without locks.  It is client_has_gone of routes.c. */
 struct profile_watch {
 	bool (*is_over)(void *arg);
 	void *arg;
