@@ -10,7 +10,7 @@
  *                    are between two locks of one G (starve).  Go reports these as times; here they
  *                    are counts.  p90, p100: the power of two that bounds the count for 90 per
  *                    cent, or all, of the locks.
- *   MutexHandoff     time from the begin of an unlock until the waiting G has the lock; that G
+ *   MutexHandoff     time from the start of an unlock until the waiting G has the lock; that G
  *                    spins (Fast) or sleeps (Slow), and the unlocking G continues to compute
  */
 #include "parallel.h"

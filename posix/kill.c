@@ -8,7 +8,7 @@
  * late, twice, or not at all.
  *
  *   sender                    signal thread, in passes         T
- *    1 lock the table, find T  1 asked = 0; table locked: for   a begin of a wait: stage = WAITS
+ *    1 lock the table, find T  1 asked = 0; table locked: for   a start of a wait: stage = WAITS
  *    2 killed |= signal;         each listed T, offered =       b wait
  *      list T                    killed; heavy fence            c stage = ENDS; light fence; if
  *    3 unlock                  2 for each listed T, with the      killed is not empty: lock and

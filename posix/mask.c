@@ -24,7 +24,7 @@
  *           is that of the OS thread.
  *   MASK-3  An OS thread keeps the mask of the last receiver that set it (m->sigmask).  If that
  *           blocks a signal that another thread admits, this thread sets its own mask there: at its
- *           begin, in blocking code, and after a wait.
+ *           start, in blocking code, and after a wait.
  *   MASK-4  In a call with a mask, a signal that the caller blocks except there is blocked on its
  *           OS thread before the call, so that no handler runs too early to end the call.  A
  *           receiver has its mask there (RECEIVER-9).

@@ -23,7 +23,7 @@
  *             has the default trampoline (a bit of `held`): an OS thread whose mask is not up to
  *             date then defers the signal, which would end the process.  exec resets it to the
  *             default, as the program's own disposition is.  Under gmp-run this holds for SIGPIPE
- *             and SIGXFSZ from the begin (run_main.c): the runtime would replace the default action
+ *             and SIGXFSZ from the start (run_main.c): the runtime would replace the default action
  *             of SIGPIPE, and a green thread may block them (SIGTAB-9).
  *   -         The note is valid only for code on that stack below it.  So a handler that leaves by
  *             siglongjmp or pthread_exit needs no clean-up.

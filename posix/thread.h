@@ -62,7 +62,7 @@ struct thread {
 	bool c11;                /* (c) made by thrd_create */
 	void *(*fn)(void *);     /* (c) */
 	void *arg;               /* (c) */
-	uint64_t mask;           /* (a) of signals; (o) after its begin */
+	uint64_t mask;           /* (a) of signals; (o) after its start */
 	uint64_t killed;         /* (a) signals that are pending for it: kill.c */
 	uint64_t offered;        /* (o) of the signal thread: killed before its fence, KILL-2 */
 	uint64_t expected;       /* (a) signals of its sigwait; written by it: KILL-6 */

@@ -101,7 +101,7 @@ static inline void io_note_length(int fd, uint64_t seen, ssize_t got, size_t n)
 	hint_set(fd, HINT_DRAINED, drained);
 }
 
-/* End of a call: -1 with errno, or result >= 0 with errno as it was at the begin. */
+/* End of a call: -1 with errno, or result >= 0 with errno as it was at the start. */
 static inline ssize_t io_return(ssize_t result, int saved)
 {
 	errno = unlikely(result < 0) ? (int)-result : saved;

@@ -25,7 +25,7 @@ bool sched_stalled_locked(void);
  * needs a file descriptor. */
 bool sched_external_threads(bool exact);
 /* n timers, 0 or 1, wake only a G of the runtime, and matter no more than those of fd deadlines.
- * Set by that G before and after its sleep, and at the begin of a run. */
+ * Set by that G before and after its sleep, and at the start of a run. */
 void sched_ignore_timers(uint32_t n);
 
 #endif

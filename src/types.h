@@ -424,7 +424,7 @@ struct turns {
 	uint32_t took;  /* PICK-3: that count when a check last took a G of the global queue */
 	uint32_t head;  /* yieldhead then; less by the Gs of the second lane that passed it by */
 	uint64_t since; /* the time then */
-	uint64_t began; /* PICK-4: the begin of the turn */
+	uint64_t began; /* PICK-4: the start of the turn */
 	uint64_t end;   /* PICK-4: no G of the turn begins to run after it */
 	int64_t credit; /* PICK-4: how long the second lane must run beside the first ring */
 	const struct g *next; /* PICK-4: runnext when a turn became due, while it is there; compared

@@ -281,9 +281,9 @@ GMP_API void gmp_checkpoint(void);
  * gmp_cancel hits the next task.
  *
  * To cancel another green thread by the handle that it got here (detached, the child of a group,
- * the task of a pool): the green thread stores the handle under a lock at its begin, and clears it
- * under the lock before it returns; the canceller holds the lock during gmp_cancel, which does not
- * wait. To cancel one of many, it is simpler to start each by gmp_spawn, and to keep its handle
+ * the task of a pool): the green thread stores the handle under a lock when it starts, and clears
+ * it under the lock before it returns; the canceller holds the lock during gmp_cancel, which does
+ * not wait. To cancel one of many, it is simpler to start each by gmp_spawn, and to keep its handle
  * until the join.
  *
  * Returns the handle. On an external thread and in blocking code: NULL.

@@ -85,7 +85,7 @@ GMP_API gmp_singleflight *gmp_singleflight_new(size_t value_size);
  *
  * Cancellation: fn runs on one caller's thread. If that caller is cancelled, waits in fn return
  * -ECANCELED. If fn returns that, all sharers get it, although they are not cancelled. Either mask
- * cancellation in fn (gmp_cancel_mask(1) at its begin, gmp_cancel_mask(0) at its end), or let a
+ * cancellation in fn (gmp_cancel_mask(1) at its start, gmp_cancel_mask(0) at its end), or let a
  * sharer that gets -ECANCELED call again unless gmp_cancelled(). A mask around the whole call works
  * too, but then the wait for another caller is not cut short either.
  *

@@ -217,7 +217,7 @@ static size_t altstack_bytes(size_t use)
 }
 
 /* The alternate stack of m has overflowed.  The stack pointer is below it, so the kernel has put
- * the frame of the handler that runs now at its begin. */
+ * the frame of the handler that runs now at its start. */
 static bool is_altstack_guard_sig(const struct m *m, const siginfo_t *info)
 {
 	uintptr_t end = (uintptr_t)m->altstack;

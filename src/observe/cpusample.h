@@ -21,7 +21,7 @@
  *             process initializes libgcc under a once, so cpusample_begin makes one.  The tables
  *             of the switch are right at each instruction (context_x86_64.S).
  *   SAMPLE-3  A sample belongs to a G only if the signal arrived on the G's side (LONGRUN-7).
- *             Otherwise its id is 0: the scheduler, or the begin and the end of a thread.  The name
+ *             Otherwise its id is 0: the scheduler, or the start and the end of a thread.  The name
  *             of a G is copied by the thread that runs it, so it belongs to that G.
  *   SAMPLE-4  An M is in the list from signal_thread_begin to signal_thread_end, on its own thread.
  *             So its timer is made for a thread that exists, and freed before it ends.

@@ -236,7 +236,7 @@ static void *waiter(void *wait)
 	return wait;
 }
 
-/* The request comes before the wait, at its begin, or while it lasts. */
+/* The request comes before the wait, at its start, or while it lasts. */
 static void cancel_once(void (*wait)(void), int yields)
 {
 	pthread_t t;

@@ -86,7 +86,7 @@ POSIX_TEST(signal_of_the_runtime_is_not_ignored_by_a_program_that_is_executed)
 	CHECK_EQ(status, 0);
 }
 
-/* --- the begin of the signal thread --- */
+/* --- the start of the signal thread --- */
 
 enum { STARTERS = 4 };
 

@@ -400,7 +400,7 @@ static void profile_moment(UNUSED void *arg)
 	gmp_sleep(50 * MS);
 	p = profile("wait", 0);
 	delay = sum_of(p, 1, "receive_known", NULL, NULL);
-	/* the begin of a wait is known to some 20 ms */
+	/* the start of a wait is known to some 20 ms */
 	CHECK(delay >= 2 * 20 * MS && delay <= 2 * (gmp_now() - begin + 20 * MS));
 	CHECK_EQ(sum_of(p, 0, "receive_known", NULL, NULL), 2);
 	CHECK_EQ(sum_of(p, 0, NULL, "reason", "sleep"), 0);

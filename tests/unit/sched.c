@@ -51,7 +51,7 @@ static struct g *found;
 static bool begun;      /* (a) */
 static uint64_t pauses; /* cpu_ticks for PAUSES */
 
-/* State of the only spinning M: probes of the ring in this search; spins and time at its begin. */
+/* State of the only spinning M: probes of the ring in this search; spins and time at its start. */
 static int touched;
 static uint64_t spins_before, began;
 

@@ -6,7 +6,7 @@
  * symbols, threads, the Gs of the start) and the clock events. Then trace_next merges the threads
  * with one cursor each: memory grows with the number of blocks, not with that of events.
  * docs/trace-format.md has the format. Bytes are never trusted: damage costs the rest of a block,
- * and is counted in `warnings`. Times outside of the trace become that of its begin or end.
+ * and is counted in `warnings`. Times outside of the trace become that of its start or end.
  */
 #ifndef TOOLS_TRACE_READER_H
 #define TOOLS_TRACE_READER_H

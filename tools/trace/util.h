@@ -84,7 +84,7 @@ void texts_free(struct texts *t);
 	X(BAD_P, "events with an impossible P; it is ignored")                                     \
 	X(STOPS, "stop events after the first one")                                                \
 	X(MISCOUNT, "the stop event counts other events than the file has: it is damaged")         \
-	X(OUTSIDE, "events with a time outside of the trace; it is that of its begin or end")      \
+	X(OUTSIDE, "events with a time outside of the trace; it is that of its start or end")      \
 	X(JUMP, "events with a time more than 1 ms before that of the event before them")
 
 enum warning {

@@ -23,7 +23,7 @@ static bool part_is_word(struct part p, const char *text)
 	return p.n == strlen(text) && strncasecmp(p.at, text, p.n) == 0;
 }
 
-/* Take what is before the first c, or everything, off the begin of *rest; the c is dropped. */
+/* Take what is before the first c, or everything, off the start of *rest; the c is dropped. */
 static struct part part_until(struct part *rest, char c)
 {
 	const char *end = memchr(rest->at, c, rest->n);
@@ -280,7 +280,7 @@ static int parse_field(struct debug_head *h, struct fields *f, struct part line)
 	return 0;
 }
 
-/* Take a line off the begin of *rest; HEAD-1 holds. */
+/* Take a line off the start of *rest; HEAD-1 holds. */
 static struct part take_line(struct part *rest)
 {
 	struct part line = part_until(rest, '\r');

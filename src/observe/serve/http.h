@@ -41,7 +41,7 @@ struct debug_head {
 };
 
 /*
- * Check the bytes from *seen on; *seen becomes n. Returns the length of the head at the begin of
+ * Check the bytes from *seen on; *seen becomes n. Returns the length of the head at the start of
  * buf, with its empty line; 0 if more bytes are needed; -400 if no bytes can make it a valid head.
  */
 int debug_head_end(const char *buf, size_t n, size_t *seen);

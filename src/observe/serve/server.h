@@ -35,7 +35,7 @@ enum { DEBUG_ROOM = 4096, DEBUG_FRAMING = 16 };
 /* A request, and its answer. */
 struct debug_request {
 	struct debug_head head; /* seconds: of a timed page never 0 */
-	struct symcache *names; /* empty at the begin of a request */
+	struct symcache *names; /* empty at the start of a request */
 
 	/* of the functions below */
 	int (*send)(void *to, const void *bytes, size_t n); /* waits; returns 0 or -errno */
