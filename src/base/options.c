@@ -322,6 +322,10 @@ int options_load(const gmp_config *user, struct options *out, const char **why)
 	err = load_one(o++, &v, why);                                                              \
 	if (err != 0)                                                                              \
 		return err;                                                                        \
+	if ((kind) == SLICE && v == SLICE_OFF) {                                                   \
+		v = fallback; /* other intervals follow the time slice */                          \
+		c->flags |= GMP_COOPERATIVE;                                                       \
+	}                                                                                          \
 	c->field = (__typeof__(c->field))v;
 #include "base/options.def"
 #undef OPTION
@@ -334,10 +338,6 @@ int options_load(const gmp_config *user, struct options *out, const char **why)
 		c->stack_size = STACK_SIZE_CHAOS;
 	if (c->flags & GMP_VIRTUAL_TIME)
 		out->debug |= DEBUG_virtual;
-	if ((uint64_t)c->preempt_ns == SLICE_OFF) {
-		c->preempt_ns = 0;
-		c->flags |= GMP_COOPERATIVE;
-	}
 	from_machine(c);
 	return 0;
 }

@@ -354,6 +354,33 @@ TEST_PROCS(preempt_off_in_environment_turns_preemption_off)
 	run_with((gmp_config)GMP_CONFIG_INIT, procs, expect_some);
 }
 
+static int64_t cpu_of(clockid_t clock)
+{
+	struct timespec t;
+
+	CHECK_EQ(clock_gettime(clock, &t), 0);
+	return t.tv_sec * (1000 * MS) + t.tv_nsec;
+}
+
+static void compute_beside_sysmon(UNUSED void *procs)
+{
+	int64_t own = -cpu_of(CLOCK_THREAD_CPUTIME_ID), all = -cpu_of(CLOCK_PROCESS_CPUTIME_ID);
+
+	while (own + cpu_of(CLOCK_THREAD_CPUTIME_ID) < 200 * MS)
+		;
+	own += cpu_of(CLOCK_THREAD_CPUTIME_ID);
+	all += cpu_of(CLOCK_PROCESS_CPUTIME_ID);
+	CHECK(all - own < own / 2);
+}
+
+/* Its interval follows the time slice, which must not be 0 then. */
+TEST(preempt_off_leaves_sysmon_its_pauses)
+{
+	setenv("GMP_PREEMPT", "off", 1);
+	run_with((gmp_config)GMP_CONFIG_INIT, 1, compute_beside_sysmon);
+	unsetenv("GMP_PREEMPT");
+}
+
 TEST_PROCS(virtual_time_has_no_preemption)
 {
 	gmp_config c = GMP_CONFIG_INIT;

@@ -227,6 +227,7 @@ TEST(options_slice_takes_units_and_off)
 	}
 	CHECK_EQ(load_env("GMP_PREEMPT", "off", &o), 0);
 	CHECK_EQ(o.c.flags, GMP_COOPERATIVE);
+	CHECK_EQ(o.c.preempt_ns, 10000000);
 	for (size_t i = 0; i < countof(bad); i++)
 		CHECK_EQ(load_env("GMP_PREEMPT", bad[i], &o), -EINVAL);
 }
