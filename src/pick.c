@@ -176,11 +176,12 @@ static void end_interval(struct p *pp, uint64_t now, bool whole)
 
 noinline struct g *check_global(struct p *pp)
 {
+	bool others_turn = pick_alternates(pp); /* before the poll, which may fill the ring */
 	struct g *gp;
 
 	end_interval(pp, variant_ticks(pp), true);
 	poll_if_due(pp);
-	if (pick_alternates(pp))
+	if (others_turn)
 		return NULL;
 	gp = from_global(pp, GLOBAL_CHECK_BATCH);
 	if (gp)

@@ -5,48 +5,55 @@
  * The order in which these are asked is in sched.h; spinning ends in idle.h.
  *
  * Invariants
- *   PICK-1  The G in runnext inherits the time slice of the G that made it runnable, at most
- *           INHERIT_MAX times in a row; after about SLICE_TICKS it moves to the tail of the second
- *           ring.  Two Gs that wake each other therefore share one time slice and cannot starve the
- *           rings.
- *   PICK-2  Contention: a spinning M backs off from a P that makes progress.  Each probe of a ring
- *           takes cache lines from its owner, so the interval between probes doubles after each
- *           failed one. Gs that the owner is about to run are stolen only in the last probe.
+ *   PICK-1  The G in runnext inherits the time slice of the G that made it runnable.  The clock is
+ *           read once in INHERIT_MAX such switches in a row; once about SLICE_TICKS have passed,
+ *           the G in runnext moves to the tail of the second ring (in replayed runs after
+ *           INHERIT_MAX).  Two Gs that wake each other therefore share one time slice and cannot
+ *           starve the rings.
+ *   PICK-2  Contention: a spinning M probes other Ps with exponential backoff, since each probe of
+ *           a ring takes cache lines from its owner.  Until the last probe it does not steal from a
+ *           P that will soon have emptied its rings at its present rate.
  *   PICK-3  Fairness of the global queue and of the poller: after GLOBAL_INTERVAL switches, or
  *           about CHECK_TICKS if that is earlier, a P polls, and takes up to GLOBAL_CHECK_BATCH Gs
  *           of events and new Gs of the global queue.  Such a G reaches the tail of a first ring
- *           after about two switches per G ahead of it, even if no ring ever becomes empty.  A
- *           check takes none if the G that ran last came from a check, and the first ring holds Gs:
- *           otherwise these would not run while each switch is a check, as before a turn (PICK-4)
- *           or while Gs run for long.  The number of switches follows from the pace of the last
- *           interval.  A thread without a P that enqueues a G while no P is idle asks one P to
- *           check at its next switch outside of a turn (ATTENTION_TURN); sysmon asks each P that
- *           makes few switches between two polls of its own.
+ *           after about two switches per G ahead of it, even if no ring ever becomes empty.  If the
+ *           G that ran last was taken by a check, and runnext or the first ring holds a G, a check
+ *           takes none: two such Gs never run in a row.  Otherwise the first lane would starve
+ *           while each switch is a check: shortly before a turn (PICK-4), or while Gs run for about
+ *           CHECK_TICKS / 2 or more.  The interval, in switches, is CHECK_TICKS divided by the mean
+ *           run time in the last interval; it at most doubles, up to GLOBAL_INTERVAL.  A thread
+ *           without a P that enqueues a G while no P is idle asks one P to check at its next switch
+ *           outside of a turn (ATTENTION_TURN); sysmon asks each P that makes few switches between
+ *           two polls of its own.
  *   PICK-4  The first ring runs before the second one (runq.h), and neither starves.  While Gs
  *           of the second lane (second ring and LANE_YIELD) wait, each check of PICK-3 adds a
  *           quarter of the time of the P to their credit.  What they run while the first ring is
  *           empty reduces the credit, but not below 0.  If it is CHECK_TICKS / 4, a turn of the
- *           second lane is due.  A later check begins it, with the next switch, once all Gs have
- *           left the first ring that are in it now.  If runnext holds a G now, these are the Gs
- *           that are in the ring at the first check that finds another G there, or none.  The Gs of
- *           a turn run before timers, the poller and all other Gs, until the time is used or each
- *           has run once.  So a G that spawns and yields repeatedly waits for the Gs that it has
- *           spawned, as in one ring: it cannot make Gs faster than they run.
- *             A G of an event waits for: the G that runs, the events before it, a third of their
- *             time, and SLICE_TICKS and the last run of a turn.  If the second lane becomes empty
- *             between turns, each CHECK_TICKS of events may add one run.
- *             A G that has yielded waits for: runnext (SLICE_TICKS at most, PICK-1) and the Gs of
- *             the first ring when a turn becomes due, and once more those of the ring if runnext
- *             held a G; four times the runs of the Gs before it in the second lane, CHECK_TICKS,
- *             two intervals of PICK-3 and one run, and three times the overrun of the last turn (20
- *             SLICE_TICKS at most).  An overrun is the time that the last run of a turn takes
- *             beyond the end of the turn.  The first G after a check that found the lane empty
- *             waits for one interval, and for no overrun.
- *           The credit is CREDIT_MAX at most, so the quarter holds while an interval and the run
- *           after it take up to 3 SLICE_TICKS.  Turns are timed; between turns only the number
- *           of runs is known, and all runs of an interval count as equally long.  PICK-4 reads no
- *           clock between two checks outside of turns, except when an M acquires the P.  Verified
- *           by model/turns.pml.
+ *           second lane is due, and the tail of the first ring is marked.  The turn begins with the
+ *           switch after the first check at which all Gs before the mark have left the ring.  If
+ *           runnext held a G when the turn became due, the mark is set again at the first check
+ *           that does not find that G in runnext.  The Gs of a turn run before timers, the poller
+ *           and all other Gs, until the time is used or each has run once.  So a G that spawns and
+ *           yields repeatedly waits for the Gs that it has spawned, as in one ring: it cannot make
+ *           Gs faster than they run.
+ *             A G of an event waits for: the rest of the present run; the events before it, and a
+ *             third of their time (the share of the second lane); and one turn: SLICE_TICKS, and
+ *             the run in which they end.  If the second lane becomes empty between turns, each
+ *             CHECK_TICKS of events may add one run.
+ *             A G that has yielded waits for the sum of:
+ *               - runnext (SLICE_TICKS at most, PICK-1) and the Gs of the first ring when a turn
+ *                 becomes due; once more those of the ring, if runnext held a G
+ *               - four times the runs of the Gs before it in the second lane
+ *               - CHECK_TICKS, two intervals of PICK-3, and one run
+ *               - three times the overrun of the last turn (20 SLICE_TICKS at most)
+ *             An overrun is the time that the last run of a turn takes beyond the end of the turn.
+ *             The first G after a check that found the lane empty waits for one interval, and for
+ *             no overrun.
+ *           The credit is capped at CREDIT_MAX, so the second lane has its quarter only while an
+ *           interval and the run after it take up to 3 SLICE_TICKS.  Turns are timed.  Between
+ *           turns only runs are counted, and each run of an interval is charged its mean run time.
+ *           PICK-4 reads no clock between two checks outside of turns, except when an M acquires
+ *           the P.  Verified by model/turns.pml.
  *
  * Rejected
  *   Stealing single Gs: one cache miss per G.
@@ -140,10 +147,11 @@ static inline bool check_is_due(struct p *pp)
 	return (int32_t)((uint32_t)pp->count.switches - pp->check_at) >= 0;
 }
 
-/* PICK-3: must a G of the first ring run before another one of the global queue? */
+/* PICK-3: must a G of the first lane run before another one of the global queue? */
 static inline bool pick_alternates(struct p *pp)
 {
-	return (uint32_t)pp->count.switches - pp->turns.took <= 1 && runq_first(pp);
+	return (uint32_t)pp->count.switches - pp->turns.took <= 1 &&
+	       (runq_first(pp) || ld_rlx(&pp->runnext));
 }
 
 /* PICK-3: the check.  Accounts for the interval, and may set ATTENTION_YIELDED (PICK-4); polls if

@@ -137,7 +137,7 @@ static int run_next(int64_t used)
 		gp = check_global(&pp);
 	}
 	if (!gp)
-		gp = runq_get(&pp);
+		gp = first_work(&pp);
 	pp.count.switches++;
 	return index_of(gp);
 }
@@ -173,6 +173,21 @@ TEST(first_ring_runs_although_each_switch_is_a_check)
 		CHECK_EQ(run_next(2 * CHECK_TICKS), i);
 		CHECK(run_next(2 * CHECK_TICKS) >= 100);
 	}
+	gq_fini();
+}
+
+/* The ring is empty. */
+TEST(runnext_runs_although_each_switch_is_a_check)
+{
+	begin();
+	pp.turns.every = 1;
+	check_after(1, 2 * CHECK_TICKS);
+	sched.procs = 1000; /* a share of 1: a check puts no G into the ring */
+	gq_range(100, 1100, gq_put);
+	runnext_swap(&pp, &greens[10]);
+	pp.count.switches++;
+	CHECK_EQ(run_next(2 * CHECK_TICKS), 100);
+	CHECK_EQ(run_next(2 * CHECK_TICKS), 10);
 	gq_fini();
 }
 
