@@ -95,7 +95,7 @@
  *
  * Rejected
  *   A pipe to a green thread, as sys/notify.c: a program that closes all fds closes it, too.
- *   All signals blocked on Ms: see faultsig.c.
+ *   All signals blocked on Ms: see monitor/faultsig.c.
  *   RECEIVER-11 for reads and polls.  After each wait steps 3 to 5 alone missed 0 to 25 % of 1,000
  *   children that wrote to a pipe after a kill.  With a question after each wait, of some 50 us,
  *   polls missed none, but reads that found data at once up to 98 %: each read would have to ask.

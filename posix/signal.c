@@ -8,9 +8,10 @@
  *                                                 elsewhere: return
  *
  * The trampoline runs on the alternate stack (SA_ONSTACK), as handlers do that exist when a run
- * begins (SIGNAL-1 of faultsig.c).  The note in the thread-local signal_state is the part of that
- * stack below the trampoline's frame.  A replaced function that runs there is called by a handler:
- * it is libc's, since a handler must not park (the mask of the OS thread would stay as it is).
+ * begins (SIGNAL-1 of monitor/faultsig.c).  The note in the thread-local signal_state is the part
+ * of that stack below the trampoline's frame.  A replaced function that runs there is called by a
+ * handler: it is libc's, since a handler must not park (the mask of the OS thread would stay as it
+ * is).
  *
  * Invariants
  *   SIGTAB-1  `table` has the program's dispositions; what the kernel has is a trampoline, the same

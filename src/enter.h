@@ -32,7 +32,7 @@ static inline struct g *own_green(void)
 	return m ? m->curg : NULL;
 }
 
-/* --- P sections: preempt.h has the protocol --- */
+/* --- P sections: monitor/preempt.h has the protocol --- */
 
 /* Has sysmon asked for the P of m, the caller's M, or taken it?  After a compiler barrier a plain
  * read is as good as an atomic one, and an instruction less. */
@@ -48,8 +48,8 @@ static inline bool p_is_asked(const struct m *m)
 /* End a request of sysmon, since the G of m leaves its stack or its run ends otherwise: returns
  * true if m keeps its P, false if the P was taken. */
 bool m_keeps_p(struct m *m);
-/* Steps 3 and 4 of preempt.h for an M in a P section: the same, but the request stays, and an M
- * that has just begun its outermost section gives its P up. */
+/* Steps 3 and 4 of monitor/preempt.h for an M in a P section: the same, but the request stays, and
+ * an M that has just begun its outermost section gives its P up. */
 bool m_holds_p(struct m *m);
 
 /*

@@ -76,7 +76,7 @@ void sched_hand_off(struct p *pp, bool blocked)
 	}
 }
 
-/* --- preemption: preempt.h --- */
+/* --- preemption: monitor/preempt.h --- */
 
 /* Can another M run the P that is taken next?  SPARE-1 of spare.h. */
 static bool m_is_there_locked(void)

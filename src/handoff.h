@@ -4,8 +4,8 @@
  * returns.
  *
  * An M releases its P if its G is bound to it and stops (pin.h), or if its G is in blocking code
- * for long (blocking.c).  sysmon takes the P of an M whose G computes for long, or sleeps in the
- * kernel (preempt.h).  The story of scheduling: sched.h.
+ * for long (wait/blocking.c).  sysmon takes the P of an M whose G computes for long, or sleeps in
+ * the kernel (monitor/preempt.h).  The story of scheduling: sched.h.
  *
  * Invariants
  *   HANDOFF-1  A released P gets another M, or becomes idle with its queue moved to the global
@@ -24,13 +24,13 @@
  *   HANDOFF-5  An M that lost its P that way is in sched.lostp until it runs.  It is awake
  *              already, so the next hand-off gives it a P without a wakeup.  Otherwise it stops
  *              again, and re-checks the queues once it is among the stopped Ms.
- *   HANDOFF-6  If a released P becomes idle, an M is in the poller, unless no M is stopped.  The M
- *              that released it does not stop there itself, as in stopm.  The others may all sleep
- *              on their futexes: each found the poller taken when it stopped, by an M that has got
- *              this P since.  Then nothing would serve fds and timers, or find a deadlock, once
- *              sysmon sleeps.
+ *   HANDOFF-6  If a released P becomes idle, an M is in the poller, unless no M is stopped.  In
+ *              stopm the M that releases the P becomes the poller if there is none; here it does
+ *              not stop.  All stopped Ms may sleep on their futexes: when each stopped, an M was in
+ *              the poller that has got this P since.  Without a new poller, no M would serve fds
+ *              and timers, or detect a deadlock, once sysmon sleeps.
  *
- * BLOCK-3 of blocking.c is kept here: both ends of the count sched.nblocked.  Verified by
+ * BLOCK-3 of wait/blocking.c is kept here: both ends of the count sched.nblocked.  Verified by
  * model/block.pml.
  */
 #ifndef GMP_HANDOFF_H
@@ -44,13 +44,13 @@
 void sched_hand_off(struct p *pp, bool blocked);
 /*
  * Take pp from its M, which runs a G outside of a P section, and hand it off; the G continues
- * without a P (the protocol: preempt.h).  steps: p_steps of the run that the caller has judged.
- * Returns false if the M is in a P section: the M then gives pp up when it begins the next one.
- * Also returns false if pp has another M or has ended that run, or if no M can run pp.
+ * without a P (the protocol: monitor/preempt.h).  steps: p_steps of the run that the caller has
+ * judged.  Returns false if the M is in a P section: the M then gives pp up when it begins the next
+ * one.  Also returns false if pp has another M or has ended that run, or if no M can run pp.
  */
 bool sched_preempt(struct p *pp, uint64_t steps);
 /* On m, in its outermost P section: give its P up if sysmon has asked for it in this run, and if an
- * M is stopped that can run it (preempt.h).  Returns true if m has no P any more. */
+ * M is stopped that can run it (monitor/preempt.h).  Returns true if m has no P any more. */
 bool sched_give_p_up(struct m *m);
 /* Has pp work that another M could run now: a queued G, or a due timer?  Unlocked reads. */
 bool p_has_work(struct p *pp);

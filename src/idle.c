@@ -189,7 +189,7 @@ struct p *acquirep(struct m *m, struct glist *out)
 	else if (was_listed)
 		pp = pidle_get();
 	if (!pp && was_listed && (out->head || timers_earliest() <= rt_now()))
-		pp = p_take_blocked_locked(); /* BLOCK-5, BLOCK-7 of blocking.c */
+		pp = p_take_blocked_locked(); /* BLOCK-5, BLOCK-7 of wait/blocking.c */
 	if (pp) {
 		st_rlx(&pp->status, P_RUNNING);
 		p_bind(pp, m);

@@ -158,7 +158,7 @@ int m_start(struct m *m)
 	return 0;
 }
 
-/* --- without a P: preempt.h --- */
+/* --- without a P: monitor/preempt.h --- */
 
 noinline bool m_keeps_p(struct m *m)
 {

@@ -21,7 +21,7 @@
 /* --- making and ending --- */
 
 typedef void *(*m_entry)(void *m);
-/* Set the first function of the OS threads of Ms: run.c:m_main. */
+/* Set the first function of the OS threads of Ms: run/run.c:m_main. */
 void proc_set_entry(m_entry entry);
 /* Under sched.lock: reserve one M, which m_new takes.  Returns false if max_threads exist.
  * Counting begins here, so that two concurrent decisions do not use the same room. */

@@ -72,7 +72,7 @@ bool cancel_wait(struct g *gp)
 	return cut;
 }
 
-/* Steps 6 to 8 of a G that is cancelled, or whose P sysmon has asked for (preempt.h). */
+/* Steps 6 to 8 of a G that is cancelled, or whose P sysmon has asked for (monitor/preempt.h). */
 leaves_by_jump static noinline int park_slow_g0(struct m *m, struct g *gp)
 {
 	bool cut = ld_rlx(&gp->cancelled) && cancel_wait(gp), has_p = m_keeps_p(m);

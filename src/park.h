@@ -34,19 +34,20 @@
  *
  * Invariants
  *   PARK-1  No waker claims a G that is still on its stack: X is locked from step 1 to step 7, and
- *           ARMED is set in step 5.  From there on a timer or a canceller may claim w, and another
- *           M may resume the G on the G's stack while this M is on its g0 in steps 6 and 7.  So
- *           these touch only its `cancelled`, its waiter and, while X is locked, the argument of
- *           commit.  That may be on the G's stack, since unwait needs X's lock (COND-3, SELECT-3).
- *   PARK-2  Exactly one claim wins.  So the wait has one result, and an element moves if and only
- *           if the result says so.
+ *           ARMED is set in step 5.  From there on a timer or a canceller may claim w; then another
+ *           M may run the G, on the G's stack, while this M is still in steps 6 and 7, on its g0.
+ *           So steps 6 and 7 access only its `cancelled`, `masked` and `uncancellable`, its waiter
+ *           and, while X is locked, the argument of commit.  The argument may be on the G's stack,
+ *           since unwait must lock X first (COND-3, SELECT-3).
+ *   PARK-2  Exactly one claim wins: the compare-and-swap of waiter_claim or cancel_wait.  So the
+ *           wait has one result, and an element moves if and only if the result says so.
  *   PARK-3  When wait_on returns, no trace of the wait is left, neither in X nor in a timer heap.
  *   PARK-4  Lifetime: a waker does not touch X after it has unlocked X; it touches w only by the
  *           claim and ready.  So X may be freed as soon as the wait has returned.
- *   PARK-5  Use-after-free: a waker claims before it dequeues the sudog (before `queued` is false).
- *           If a timeout or a cancellation has claimed w and `queued` is false, a waker has lost
- *           its claim and no longer uses the sudog; unwait need not lock X, which may be gone.  In
- *           the other order a late claim could hit the waiter's next wait.
+ *   PARK-5  Use-after-free: a waker claims first, and then dequeues the sudog (`queued` is false).
+ *           So if unwait, after a timeout or a cancellation, reads `queued` as false, a waker has
+ *           lost its claim before and no longer uses the sudog; unwait need not lock X, which may
+ *           have been freed.  In the other order a late claim could hit the waiter's next wait.
  *
  * An external thread has its sudog on its own stack.  For it steps 4 to 8 are: ARMED, commit, futex
  * on w->state.  It claims itself at its deadline.  It cannot be cancelled, except a G that runs as

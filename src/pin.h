@@ -8,9 +8,10 @@
  *   PIN-2  A pinned G (RESUME_PINNED, gmp_pin or GMP_PINNED) runs only on gp->lockedm, which runs
  *          other Gs too.
  *   PIN-3  With preemption, the thread that called gmp_run runs the first G until that waits or
- *          yields, and then no other G, unless the first G binds or pins itself: its M is bound
- *          without a G, and does not count against max_threads.  So a G that computes never keeps
- *          gmp_run from returning (variant/abandon.h).  If no other M can be made, it runs all Gs.
+ *          yields.  Then it runs no other G: its M stays bound, without a G, and does not count
+ *          against max_threads.  So a CPU-bound G never keeps gmp_run from returning
+ *          (variant/abandon.h).  Exceptions: the first G binds or pins itself; or no other M can be
+ *          made, and then the M runs all Gs.
  *
  * Steps of a bound G
  *   1 the G parks, yields or ends: its M hands its P off (handoff.h) and sleeps on its futex, in no

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Probes: every place where the core tells the observers what happens to a G.
+ * Probes: the places where the core tells latency and events what happens to a G.
  *
  *   probe                  called by                        observers
  *   probe_wants,           ready.c, each enqueue on a P     latency sample; event SPAWN or READY
@@ -8,18 +8,23 @@
  *   probe_ready_global     ready.c, idle.c: enqueue in the  latency; event SPAWN or READY
  *                          global queue, without a P
  *   probe_yield            park.c: a G yields               latency sample
- *   probe_queued           handoff.c, runq.c: a G enters    latency
- *                          the global queue again
- *   probe_late_timers      source.c: a batch of timers      latency
- *   probe_began            sched.c: a G with                latency
- *                          RESUME_MEASURED runs
+ *   probe_queued           handoff.c: a G without a P       latency
+ *                          stops; runq.c: sysmon empties
+ *                          the queue of a P that does not
+ *                          switch
+ *   probe_late_timers      source.c: the first G of a late  latency
+ *                          batch of timers
+ *   probe_began            sched.c: a G runs by a slow      latency, with RESUME_MEASURED
+ *                          path
  *   probe_run              sched.c: a G runs                event RUN; running time
- *   probe_lose_p           handoff.c: a G needs a P         event LOSE_P; running time
+ *   probe_lose_p           handoff.c: a G without a P       event LOSE_P; running time
+ *                          leaves its stack
  *   probe_block,           wait/blocking.c                  events BLOCK, UNBLOCK; running time
  *     probe_unblock
  *
- * A G that leaves its stack is observed by the leave steps (variant/leave.h), and what only counts
- * by a counter of its P.  Latency: observe/latency.h.  Events: observe/tracing.h, base/emit.h.
+ * Not here: a G that leaves its stack is observed by the leave steps (variant/leave.h).  Events
+ * that are not of a G are emitted where their counter is increased (base/emit.h).  The observer of
+ * GMP_DEBUG=check is called by sched.on_leave, on_exit and on_arrive.
  */
 #ifndef GMP_PROBE_H
 #define GMP_PROBE_H

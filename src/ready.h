@@ -7,15 +7,15 @@
  *                                                             which moves to the ring
  *    a G, several Gs           the first ring, in order       yes
  *    the poller                the first ring, in order       from WAKE_MIN Gs on
- *    a timer                   its front, in order            from WAKE_MIN_DUE Gs on; from
- *                                                             WAKE_MIN on if they are still there
- *                                                             10 us later
+ *    a timer                   its front, in order            from WAKE_MIN_DUE Gs on; otherwise
+ *                                                             if some are still there 10 us later
  *    a thread without a P      the global queue               yes; otherwise a P is asked to check
  *                                                             that queue (PICK-3)
  *    itself: it yields         the second ring                no
  *
  * A P without runnext (variant.h: variant_has_runnext) has only the first ring, and puts a single G
- * at its tail too.  Gs of timers go to the tail there, and if the ring is empty or has no room.
+ * at its tail too.  Gs of timers go to the tail there, and if no other G waits or the ring has
+ * no room.
  *
  * The story of scheduling: sched.h.  The wakeup protocol, of which wake_if_idle and wakep are the
  * submitter's side, is in idle.h.

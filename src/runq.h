@@ -19,9 +19,10 @@
  *           the owner reads NULL, a plain store is therefore enough.                  ORD(runnext)
  *   RUNQ-5  In the global queue Gs that an event made runnable go before new ones; while both lanes
  *           hold some, every 4th that is taken is new.
- *   RUNQ-6  Gs that have yielded run in turn.  While the global queue holds some, each P runs its
- *           second ring in rounds: at the end of a round all Gs of the ring, which have yielded in
- *           it, go behind those of the global queue, and the next round is taken from there.  If
+ *   RUNQ-6  Gs that have yielded are served round-robin.  While LANE_YIELD of the global queue
+ *           holds some, each P runs its second ring in rounds.  At the end of a round the ring
+ *           holds only Gs that have yielded since its start; they move to the tail of LANE_YIELD,
+ *           and the Gs of the next round are taken from its head.  If
  *           the Gs of the P run for long (PICK-3), a round is one G, so the Gs of all Ps run in one
  *           order.  The Gs of a round stay in the ring until they run: if the ring is full, a G
  *           that yields meanwhile goes to the global queue.  While a G waits, each other G of its P
@@ -55,7 +56,7 @@
  * A P that is not `shared` (procs is 1) has no thieves, so its owner moves head by plain stores: no
  * locked instruction between two Gs.  The owner itself makes the P shared, and `open` to thieves,
  * at a step of the scheduler (ATTENTION_SHARE).  If its G computes, sysmon first gives the P to
- * another M (preempt.h).  Thieves read `open` before all else (acquire).  ORD(p.open)
+ * another M (monitor/preempt.h).  Thieves read `open` before all else (acquire).  ORD(p.open)
  *
  * The global queue has three lanes, each FIFO: Gs that an event made runnable, new Gs (RUNQ-5), and
  * Gs that have yielded (RUNQ-6).  A new G is a g struct only; a G that has run keeps its stack

@@ -50,7 +50,7 @@ leaves_by_jump static int leave_g0(struct m *m)
 	return gmp__gogo(&m->base, 0, m->g0);
 }
 
-/* The M jumps to a G: the P may be taken from here on (preempt.h, step 6 of the M). */
+/* The M jumps to a G: the P may be taken from here on (monitor/preempt.h, step 6 of the M). */
 static inline void leave_section(struct m *m)
 {
 	st_rel(&m->inside, 0); /* ORD(preempt) */
@@ -87,7 +87,7 @@ leaves_by_jump static int schedule_restart_g0(struct m *m)
 }
 
 /* First run of gp, which a timer made, on an OS thread (variant/thread.c).  If there is none, or no
- * memory for what a mode gives gp, gp tries again after another G has ended. */
+ * memory for what a variant gives gp, gp tries again after another G has ended. */
 leaves_by_jump static noinline int begin_elsewhere_g0(struct m *m, struct g *gp)
 {
 	st_rlx(&m->curg, (struct g *)NULL);

@@ -37,14 +37,16 @@
  *   when to poll; the share of timers              source.c
  *   where a runnable G is enqueued                 ready.c
  *   when an M is woken, how it stops               ready.c, idle.c; then model/wake.pml
- *   which M runs a P during blocking code          handoff.c, blocking.c; then model/block.pml
+ *   which M runs a P during blocking code          handoff.c, wait/blocking.c; then
+ *                                                  model/block.pml
  *   how a wait begins, ends or is cancelled        park.c; then model/park.pml
  *   work at the next switch to a G                 a RESUME_* bit (types.h), resume_slow_g0
  *   work at the next step of a P                   an ATTENTION_* bit (types.h), attend_g0
  *   work at the end of a G                         an AT_END_* bit (types.h), g.c:run_exit_hooks
  *   a new source of runnable Gs                    a function that returns a struct glist; calls in
  *                                                  source.c, and a count in stall.c
- *   an optional mode                               variant.h
+ *   a variant of the runtime                       variant.h
+ *   what an observer sees of a G                   probe.h
  *
  * Conventions
  *   A function whose name ends in _g0 runs on g0 and does not return: it ends in a jump into a G,

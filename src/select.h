@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The channels that a green thread parked in a select waits for, for dumps (dump/view.c). */
+/* The channels that a green thread parked in a select waits for, for dumps
+ * (observe/dump/snapshot.c). */
 #ifndef GMP_SELECT_H
 #define GMP_SELECT_H
 

@@ -8,12 +8,13 @@
  * Invariant
  *   SOURCE-1  Gs of timers run before runnext and before the ring, earliest deadline first, within
  *             a budget.  While other Gs are queued, timers (firing them, and the runs of their Gs)
- *             take at most SLICE_TICKS, plus the runs of DUE_BATCH Gs, plus DUE_SHARE times the
- *             time that the other Gs have had since.  Then the others run until DUE_SHARE times
- *             their time makes up for the excess, DUE_DEFICIT at most; timers that are due
- *             meanwhile stay in the heap.  Starvation is therefore bounded: timers take at most
- *             three quarters of a P's time, unless a single run of a G of a timer takes longer
- *             than DUE_DEFICIT / DUE_BATCH.  In replayed runs a switch counts as 10 us.
+ *             use a token bucket of CPU time: its depth is SLICE_TICKS, and it is refilled with
+ *             DUE_SHARE times the time that the other Gs run.  It is charged after each batch of
+ *             DUE_BATCH Gs, so a batch may overdraw it, by a deficit of DUE_DEFICIT at most.  While
+ *             it is empty the others run, and timers that are due stay in the heap.  Starvation is
+ *             therefore bounded: timers take at most three quarters of a P's time, unless a single
+ *             run of a G of a timer takes longer than DUE_DEFICIT / DUE_BATCH.  In replayed runs a
+ *             switch counts as 10 us.
  */
 #ifndef GMP_SOURCE_H
 #define GMP_SOURCE_H

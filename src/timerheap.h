@@ -14,8 +14,9 @@
  *   TIMER-4  Every heap has room for every timer that can exist, so arming cannot fail: a timer of
  *            each G, those of fds, and those of the program.  If the program makes more timers
  *            than there are places for, all heaps grow first (timer_take_place).
- *   TIMER-5  While no P runs, the M in the poller waits for timers within TIMER_SLACK ns of the
- *            earliest together with it, so one wakeup of the thread serves all of them.  A timer
+ *   TIMER-5  Coalescing: while no P runs, the M in the poller sleeps until the latest timer that is
+ *            due within TIMER_SLACK ns of the earliest, so one wakeup of the thread serves all of
+ *            these.  A timer
  *            without others near it is not late.  Arming a timer wakes that M only if the timer is
  *            earlier than the end of its sleep by more than the slack.
  *

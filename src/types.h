@@ -271,7 +271,7 @@ struct g {
 				      in a list of due timers: the deadline */
 	};
 	struct cleanup *cleanups; /* (o) LIFO */
-	struct locals *locals;    /* (o) see fls.c; may be left by a former G */
+	struct locals *locals;    /* (o) see wait/fls.c; may be left by a former G */
 	struct timer timer;       /* of a wait with a deadline */
 	struct sudog sudog;
 	struct san_stack san;
@@ -364,8 +364,8 @@ enum {
 	/* Gs that are pinned to the P's M may be in m->pinned.  Set by pin_send and p_bind, cleared
 	 * by pin_take.  May be set although the list is empty, or the P has another M. */
 	ATTENTION_PINNED = 1 << 5,
-	/* PICK-3 is due: the P has switched only a few times for a while, or a G in the global
-	 * queue must not wait longer.  Set by sched_ask_turn. */
+	/* PICK-3 at the next switch: the P has switched only a few times for a while, or a G in the
+	 * global queue must not wait longer.  Set by sched_ask_turn. */
 	ATTENTION_TURN = 1 << 6,
 	/* It is the turn of the second ring: PICK-4.  Set and cleared by pick.c. */
 	ATTENTION_YIELDED = 1 << 7,
@@ -498,7 +498,7 @@ struct p {
 
 /*
  * m.taken: whether the P of an M was taken while its G computes or sleeps in the kernel
- * (preempt.h).
+ * (monitor/preempt.h).
  *
  *   P_KEPT    its P was not taken by preemption
  *   P_ASKED   sysmon is about to take the P.  Entered from KEPT or WANTED by sysmon, under
@@ -694,17 +694,17 @@ struct sched {
 	int64_t start_now;     /* (c) clock and cpu_ticks at the start, to convert the latter */
 	uint64_t start_ticks;  /* (c) */
 
-	/* Calls into higher floors.  Each pointer has one value, set once in run.c. */
+	/* Calls into higher floors.  Each pointer has one value, set once in run/run.c. */
 	exit_fn joinable_exit; /* (c) spawn.c:green_exited */
 	give_fn give_p_up;     /* (c) handoff.c:sched_give_p_up */
 	kill_fn thread_killed; /* (c) io/cleanup.c:leftovers_killed */
-	end_fn locals_end;     /* (c) fls.c:fls_end, with AT_END_LOCALS */
+	end_fn locals_end;     /* (c) wait/fls.c:fls_end, with AT_END_LOCALS */
 	end_fn timer_run_end;  /* (c) wait/sleep.c:timer_run_ended, with AT_END_TIMER_RUN */
 	stall_fn stalled;      /* (c) observe/dump/deadlock_report.c:report_stall; on g0 */
 	errand_fn
 		on_errand; /* (c) observe/dump/dump_signal.c:dump_signal_errand: `errand` was set */
 	sched_fn schedtrace;  /* (c) observe/trace/schedtrace.c:schedtrace_report; NULL: off */
-	watch_fn long_waits;  /* (c) observe/dump/cycle.c:cycles_watch: see sysmon.c */
+	watch_fn long_waits;  /* (c) observe/dump/cycle.c:cycles_watch: see monitor/sysmon.c */
 	observe_fn on_leave;  /* (c) observe/check/check.c:on_leave; NULL: GMP_DEBUG=check is off */
 	observe_fn on_exit;   /* (c) observe/check/check.c:on_exit_of; likewise */
 	observe_fn on_arrive; /* (c) observe/check/check.c:on_arrive, with RESUME_OBSERVED */
@@ -742,7 +742,7 @@ struct sched {
 	uint64_t refused;        /* (a) how often a P was kept for want of an OS thread */
 	uint64_t timers_skipped; /* (a) periods of timers without a run: USERTIMER-5 */
 	int64_t slice;           /* (c) ns of a time slice, also without preemption */
-	bool preempts;           /* (c) preemption is on: PREEMPT-5 of preempt.h */
+	bool preempts;           /* (c) preemption is on: PREEMPT-5 of monitor/preempt.h */
 	int nmlimit;             /* (c) */
 	int nresting;            /* (l) (a) 1: an M rests, and does not count: PIN-3 */
 	struct m *allm;          /* (l) */

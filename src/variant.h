@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Variant hooks: every place where a variant of the runtime changes what the scheduler does.
+ * Variant hooks: where a variant of the runtime changes what the scheduler does.  A file of the
+ * core also reads the fields in_order, room and yield_room that variant_p_init sets, chaos_on,
+ * rt_replays and sched.threads.
  *
  *   variant                            set by             hooks
  *   scheduler generations              gmp_config.sched   variant_p_init, variant_has_runnext,
@@ -10,11 +12,14 @@
  *   own thread-locals                  GMP_OWN_TLS        owntls_spawn, variant_begins_here,
  *     (variant/owntls.h)                                  variant_enter, variant_only_enters;
  *                                                         the steps of variant/leave.h;
- *                                                         AT_END_OWN_TLS
- *   observed Gs (check/check.h), C++   GMP_DEBUG=check    the steps of variant/leave.h
- *   Gs as OS threads                   GMP_SCHED_THREAD   variant_begins_here; thread_m,
- *     (variant/thread.h)                                  thread_arm and thread_resume in
- *                                                         park.c:park_external
+ *                                                         AT_END_OWN_TLS; owntls_flush,
+ *                                                         owntls_end, owntls_unload
+ *   observed Gs (check/check.h), C++   GMP_DEBUG=check;   the steps of variant/leave.h;
+ *                                      a C++ runtime      RESUME_OBSERVED and RESUME_CXX in
+ *                                                         sched.c
+ *   Gs as OS threads                   GMP_SCHED_THREAD   variant_begins_here; thread_m; the
+ *     (variant/thread.h)                                  functions thread_* and waiter_killed
+ *                                                         below
  *   virtual time                       GMP_VIRTUAL_TIME   variant_time_is_virtual; vtime_sleep
  *     (variant/vtime.h)                                   and vtime_slept in
  *                                                         idle.c:sleep_in_poller; vtime_real in
@@ -39,7 +44,8 @@
 /* sched.c:begin_elsewhere_g0, spawn.c.  Start an OS thread for gp, which is runnable.  Returns 0;
  * -EAGAIN if no more threads can be started; -ESRCH if the run ends. */
 int thread_start(struct g *gp);
-/* park.c:park_external.  Steps 1 to 3, and steps 5 and 6, of a wait of m's green thread. */
+/* park.c:park_external.  Steps 1 to 3, and steps 5 and 6, of a wait of m's green thread
+ * (variant/thread.h). */
 void thread_arm(struct m *m, struct waiter *w, unsigned why);
 int thread_resume(struct m *m, struct waiter *w, unwait_fn unwait, int result);
 /* For an unwait_fn: true if the green thread of the calling OS thread is killed, so that its wait
@@ -90,7 +96,7 @@ static inline bool variant_has_runnext(const struct p *pp)
 	return !pp->in_order;
 }
 
-/* ready.c:sched_submit.  next && variant_has_runnext(pp), by one comparison on the hot path. */
+/* ready.c:sched_submit_here.  next && variant_has_runnext(pp), by one comparison. */
 static inline bool variant_takes_next(const struct p *pp, bool next)
 {
 	return next > pp->in_order;
@@ -135,8 +141,8 @@ static inline bool variant_only_enters(const struct g *gp)
 	return gp->resume == RESUME_OWN_TLS;
 }
 
-/* source.c, idle.c, timerheap.h.  True: the clock does not move while a G can run, so it is
- * exact. */
+/* idle.c, timerheap.h; source.c:read_clock reads the word.  True: the clock does not move while a G
+ * can run, so it is exact. */
 static inline bool variant_time_is_virtual(void)
 {
 	return ld_rlx(&sched.virtual_now) != 0;

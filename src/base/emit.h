@@ -2,7 +2,7 @@
 /*
  * Trace events: emitters that write fixed records into a ring of the calling OS thread.
  *
- * A hook of the scheduler costs one predicted branch while nothing is recorded: it tests
+ * A probe of the scheduler costs one predicted branch while nothing is recorded: it tests
  * `gmp__recording`, and calls gmp__emit if that is not 0.  Each OS thread that emits an event gets
  * a ring of its own: an M, sysmon, an external thread, and a G without a P or in blocking code by
  * the thread that it runs on.  One collector (observe/trace/tracefile.c) reads all rings.
@@ -104,7 +104,7 @@ extern uint32_t gmp__recording __attribute__((visibility("hidden"))); /* (a) */
 
 enum { RECORD_CPU = 1, RECORD_SESSION = 2 }; /* sessions are multiples of RECORD_SESSION */
 
-/* Is something recorded?  The branch of each hook. */
+/* Is something recorded?  The branch of each probe. */
 static inline uint32_t recording(void)
 {
 	return ld_rlx(&gmp__recording);

@@ -94,7 +94,8 @@ struct os_sigpipe {
 	bool unblock; /* the thread had not blocked it before */
 };
 void os_sigpipe_hold(struct os_sigpipe *s);
-/* harmless: a SIGPIPE on an M has no effect (faultsig.c), so its writes need not block it. */
+/* harmless: a SIGPIPE on an M has no effect (monitor/faultsig.c), so its writes need not block it.
+ * */
 void os_sigpipe_trust(bool harmless);
 void os_sigpipe_drop(const struct os_sigpipe *s, bool raised);
 /* Return whether a call may have raised it. result: its bytes or -errno; asked: the bytes to

@@ -472,7 +472,7 @@ static int kernel_sigaction(int signo, const struct kernel_action *ka, struct ke
 }
 
 /* Uses libc's restorer, read from the present handler, or from that of SIGSEGV, which gmp sets by
- * libc (faultsig.c). */
+ * libc (monitor/faultsig.c). */
 int os_sigaction(int signo, const struct sigaction *sa, struct sigaction *old)
 {
 	struct kernel_action ka = { 0 }, kold;

@@ -34,7 +34,7 @@ static inline struct m *getm(void)
 
 void gmp__setm(struct m *m);
 
-/* Return the M whose green thread is in blocking code on this OS thread (blocking.c), or NULL.
+/* Return the M whose green thread is in blocking code on this OS thread (wait/blocking.c), or NULL.
  * There getm() is NULL, so that each call behaves as on an external thread. */
 struct m *gmp__blockedm(void);
 /* The green thread of m enters blocking code; it leaves it. */
@@ -54,7 +54,7 @@ void gmp__forget_host(void);
 ptrdiff_t gmp__tls_m_offset(void);
 ptrdiff_t gmp__tls_host_offset(void);
 
-/* The green-thread locals of an external thread: see fls.c. */
+/* The green-thread locals of an external thread: see wait/fls.c. */
 struct locals;
 struct locals *gmp__external_locals(void);
 void gmp__set_external_locals(struct locals *l);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Trace hooks and the running time of Gs; see observe/tracing.h. */
+/* Events about Gs and the running time of Gs; see observe/tracing.h. */
 #include "observe/tracing.h"
 
 #include <errno.h>

@@ -4,8 +4,8 @@
  *
  * A regular file has no readiness: open, read and write sleep in the kernel until the disk (or a
  * file server, or the other end of a FIFO) has answered.  Such a call is either a blocking section
- * (blocking.c): it runs on the M of the calling G, and sysmon hands the P off if it takes long.  Or
- * it goes through the ring (io/uring.h), and no OS thread sleeps for it.
+ * (wait/blocking.c): it runs on the M of the calling G, and sysmon hands the P off if it takes
+ * long.  Or it goes through the ring (io/uring.h), and no OS thread sleeps for it.
  *
  *   gmp_open     open(2) in a blocking section; then the record: an fd that can be polled becomes
  *                non-blocking and waits as a socket does; any other is called in blocking sections

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Own thread-locals at a spawn; see variant/owntls_spawn.h. */
+/* Own thread-locals at a spawn; see variant.h and variant/owntls_spawn.h. */
 #include "variant/owntls_spawn.h"
 
 #include <errno.h>

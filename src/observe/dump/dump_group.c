@@ -122,14 +122,14 @@ bool dump_group_add(struct dump_groups *a, const struct snapshot *v)
 	uint64_t hash = hash_view(v);
 
 	for (unsigned i = 0; i < PROBES; i++) {
-		uint16_t *slot = &a->slot[(hash + i) % ALIKE_SLOTS];
+		uint16_t *slot = &a->slot[(hash + i) % GROUP_SLOTS];
 		struct dump_group *g = *slot ? &a->of[*slot - 1] : NULL;
 
 		if (g && g->hash == hash && are_alike(&g->v, v)) {
 			add_to(g, v);
 			return true;
 		}
-		if (!g && a->n == ALIKE_MOST)
+		if (!g && a->n == GROUP_MOST)
 			return false;
 		if (!g) {
 			dump_group_begin(&a->of[a->n++], v, hash);

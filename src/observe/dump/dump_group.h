@@ -18,8 +18,8 @@
 #include "observe/dump/snapshot.h"
 
 enum {
-	ALIKE_MOST = 2048, /* groups; a green thread that fits in no group is shown alone */
-	ALIKE_SLOTS = 8192,
+	GROUP_MOST = 2048, /* groups; a green thread that fits in no group is shown alone */
+	GROUP_SLOTS = 8192,
 	MEMBERS_MOST = 8,
 };
 
@@ -44,8 +44,8 @@ struct dump_group {
 
 struct dump_groups {
 	uint32_t n;
-	uint16_t slot[ALIKE_SLOTS]; /* number of the group + 1; 0: free */
-	struct dump_group of[ALIKE_MOST];
+	uint16_t slot[GROUP_SLOTS]; /* number of the group + 1; 0: free */
+	struct dump_group of[GROUP_MOST];
 };
 
 /* Make g a group with one member. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tally: sums of samples with the same stack, entry function and labels; a hash table on the heap.
+ * Trace counts: sums of samples with the same stack, entry function and labels; a hash table on the
+ * heap.
  *
  * For the thread of a profile (profile.h): it allocates.
  */

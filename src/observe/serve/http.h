@@ -15,8 +15,8 @@
  *
  * An error is an HTTP status, and ends the connection.
  */
-#ifndef GMP_DEBUG_HTTP_H
-#define GMP_DEBUG_HTTP_H
+#ifndef GMP_HTTP_H
+#define GMP_HTTP_H
 
 #include "base/base.h"
 

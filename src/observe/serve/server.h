@@ -21,8 +21,8 @@
  *   -         A request with `seconds` ends soon after its client has gone: a trace by a failed
  *             send, a profile by client_has_gone.
  */
-#ifndef GMP_DEBUG_SERVER_H
-#define GMP_DEBUG_SERVER_H
+#ifndef GMP_SERVER_H
+#define GMP_SERVER_H
 
 #include "base/throw.h"
 #include "observe/serve/http.h"

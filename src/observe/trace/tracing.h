@@ -13,8 +13,8 @@
  *   RECORD-4  The sleep of the G that ends a cputime_lease does not prevent the report of a
  *             deadlock.
  */
-#ifndef GMP_DEBUG_TRACING_H
-#define GMP_DEBUG_TRACING_H
+#ifndef GMP_TRACE_TRACING_H
+#define GMP_TRACE_TRACING_H
 
 #include "base/base.h"
 
