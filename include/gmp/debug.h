@@ -161,8 +161,8 @@ GMP_API int gmp_stats_get(gmp_stats *s);
  *
  * Of a green thread that computes, the function and the calls are shown: its OS thread is asked by
  * SIGURG, unless the program has a handler of that signal. The caller waits for the answers for at
- * most 20 ms. Of a green thread that sleeps in the kernel, the system call is shown; it gets no
- * signal. See docs/api/dumps.md.
+ * most 20 ms and a time slice for each of them on each CPU, 1 s in all. Of a green thread that
+ * sleeps in the kernel, the system call is shown; it gets no signal. See docs/api/dumps.md.
  *
  * Returns 0.
  * Errors:
