@@ -23,7 +23,7 @@
  *   SUBMIT        a thread that enqueues a G; an M that goes idle; with FULL without membarrier
  *   SPIN          a thread that enqueues a G; an M that stops spinning with another G
  *   QUEUED        a thread without a P that enqueues a G globally; the same M
- *   TURN          a thread that enqueues a G globally; a P that was asked for a turn before
+ *   TURN          a thread that enqueues a G globally; a P that was asked to check before
  *   CANCEL        a G that parks; a canceller; without membarrier
  *   UNCONTENDED   the owner of a mutex, which unlocks by a plain store; the first waiter
  * and of Enter and End
@@ -66,7 +66,7 @@
  *   src/run/run.c: run_main claim_runtime
  *   src/sys/notify.c: on_notify_signal close_pipe
  *   src/observe/cpusample.c: on_sigprof cpusample_stop cpusample_begin
- *   ORD: deaf group.cancel group.expire poll.until sysmon poller.waking idle turn cancel
+ *   ORD: deaf group.cancel group.expire poll.until sysmon poller.waking idle check cancel
  *   ORD: uncontended external run notify sample.on pd.use
  *
  * Runs: the searches of scripts/model
@@ -383,13 +383,13 @@ inline one()
 	take_lock(0);
 	store(A, RLX, 1);
 	drop_lock(0);
-	fence(UNLESS(MUTANT_ASK_FENCE, SEQ)); /* ORD(turn): it takes the P for asked */
+	fence(UNLESS(MUTANT_ASK_FENCE, SEQ)); /* ORD(check): it takes the P for asked */
 	load(B, RLX, v) /* 0: the bit is still set */
 }
 inline two()
 {
 	exchange(B, 1, RLX, v);
-	fence(UNLESS(MUTANT_TURN_FENCE, SEQ)); /* ORD(turn): the P finds the queue empty */
+	fence(UNLESS(MUTANT_TURN_FENCE, SEQ)); /* ORD(check): the P finds the queue empty */
 	load(A, RLX, v)
 }
 #endif

@@ -349,7 +349,7 @@ end:	do
 			:: else
 			fi
 		};
-		/* ATTENTION_TURN, or a check that is due; after a turn only the former */
+		/* ATTENTION_CHECK, or a check that is due; after a turn only the former */
 		if
 		:: none ->
 			if

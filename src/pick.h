@@ -23,7 +23,7 @@
  *           CHECK_TICKS / 2 or more.  The interval, in switches, is CHECK_TICKS divided by the mean
  *           run time in the last interval; it at most doubles, up to GLOBAL_INTERVAL.  A thread
  *           without a P that enqueues a G while no P is idle asks one P to check at its next switch
- *           outside of a turn (ATTENTION_TURN); sysmon asks each P that makes few switches between
+ *           outside of a turn (ATTENTION_CHECK); sysmon asks each P that makes few switches between
  *           two polls of its own.
  *   PICK-4  The first ring runs before the second one (runq.h), and neither starves.  While Gs
  *           of the second lane (second ring and LANE_YIELD) wait, each check of PICK-3 adds a

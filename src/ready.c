@@ -115,12 +115,12 @@ void wake_for_queued(void)
 
 /* --- enqueuing Gs --- */
 
-void sched_ask_turn(struct p *pp)
+void sched_ask_check(struct p *pp)
 {
-	or_rlx(&pp->attention, ATTENTION_TURN);
+	or_rlx(&pp->attention, ATTENTION_CHECK);
 }
 
-/* ORD(turn): after the G is in the queue the caller has executed a full fence, that of
+/* ORD(check): after the G is in the queue the caller has executed a full fence, that of
  * submit_external or of wake_for_queued; then this reads `attention`. */
 void sched_ask_one(void)
 {
@@ -136,8 +136,8 @@ void sched_ask_one(void)
 
 		if ((ld_rlx(&pp->status) & P_STATUS_MASK) != P_RUNNING)
 			continue; /* it may not switch for long */
-		if (!(ld_rlx(&pp->attention) & ATTENTION_TURN))
-			sched_ask_turn(pp);
+		if (!(ld_rlx(&pp->attention) & ATTENTION_CHECK))
+			sched_ask_check(pp);
 		return;
 	}
 }

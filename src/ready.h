@@ -50,7 +50,7 @@ uint32_t sched_submit_first(struct glist *list, uint32_t *end);
 /* Wake an M for Gs of timers that are still queued (pp->wake_deferred). */
 void sched_submit_late(struct p *pp);
 /* Make pp check the global queue and the poller at its next switch (PICK-3). */
-void sched_ask_turn(struct p *pp);
+void sched_ask_check(struct p *pp);
 /* A G is in the global queue, and a full fence came after it: if no P is idle, ask one to check
  * (PICK-3).  Any thread. */
 void sched_ask_one(void);

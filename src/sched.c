@@ -366,7 +366,7 @@ static struct g *pin_take_fair(struct m *m, struct p *pp)
 	return pin_take(m, pp);
 }
 
-/* PICK-3, for ATTENTION_TURN.  Gs of due timers run before those of the global queue, within their
+/* PICK-3, for ATTENTION_CHECK.  Gs of due timers run before those of the global queue, within their
  * budget (SOURCE-1), and every other G is one of the first ring; the bit then stays for the next
  * step. */
 static struct g *due_or_global(struct p *pp)
@@ -375,8 +375,8 @@ static struct g *due_or_global(struct p *pp)
 
 	if (gp || (pick_alternates(pp) && (gp = first_work(pp))))
 		return gp;
-	and_rlx(&pp->attention, ~(uint32_t)ATTENTION_TURN);
-	fence_after_rmw_seq(); /* ORD(turn): the bit is clear before the queue is read */
+	and_rlx(&pp->attention, ~(uint32_t)ATTENTION_CHECK);
+	fence_after_rmw_seq(); /* ORD(check): the bit is clear before the queue is read */
 	return check_global(pp);
 }
 
@@ -419,7 +419,7 @@ leaves_by_jump static noinline int attend_g0(struct m *m)
 		gp = take_turn(m->p);
 	if (!gp && ld_rlx(&m->p->attention) & ATTENTION_PINNED)
 		gp = pin_take_fair(m, m->p);
-	if (!gp && ld_rlx(&m->p->attention) & ATTENTION_TURN)
+	if (!gp && ld_rlx(&m->p->attention) & ATTENTION_CHECK)
 		gp = due_or_global(m->p);
 	if (gp)
 		return execute_found_g0(m, gp, NULL);

@@ -365,14 +365,14 @@ enum {
 	 * by pin_take.  May be set although the list is empty, or the P has another M. */
 	ATTENTION_PINNED = 1 << 5,
 	/* PICK-3 at the next switch: the P has switched only a few times for a while, or a G in the
-	 * global queue must not wait longer.  Set by sched_ask_turn. */
-	ATTENTION_TURN = 1 << 6,
+	 * global queue must not wait longer.  Set by sched_ask_check. */
+	ATTENTION_CHECK = 1 << 6,
 	/* It is the turn of the second ring: PICK-4.  Set and cleared by pick.c. */
 	ATTENTION_YIELDED = 1 << 7,
 	/* Work of the next switch: no checkpoint yields for it.  A yield would move a G of an event
 	 * behind all Gs that have yielded, for a bit that its wakeup may have set itself; and a G
 	 * that computes would wait for all of them at each event. */
-	ATTENTION_AT_SWITCH = ATTENTION_TURN | ATTENTION_YIELDED,
+	ATTENTION_AT_SWITCH = ATTENTION_CHECK | ATTENTION_YIELDED,
 };
 
 /* Written by the owner alone, read by any thread. */

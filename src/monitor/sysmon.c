@@ -108,19 +108,19 @@ static struct {
 		bool asked;    /* the G was asked to yield since then */
 		uint64_t blocks;
 		int64_t blocked_since; /* when the present section was first seen */
-		uint64_t turn;         /* switches when check_turns ran last */
+		uint64_t counted;      /* switches when ask_checks ran last */
 	} seen[PROCS_MAX];
-	unsigned quiet;   /* polls since a P was taken */
-	bool fresh;       /* this poll has seen a section for the first time */
-	bool again;       /* this poll is the additional one for a fresh section */
-	bool some_long;   /* a section that is expected to be long was seen */
-	bool slow_turns;  /* a P switches rarely while others wait: PICK-3 */
-	int urgent;       /* number of the P to take, since no P switches while events wait */
-	int64_t kept_at;  /* when others were last found to wait for a P that does not switch */
-	int64_t turns_at; /* when check_turns ran last */
-	uint64_t moved;   /* sum of switches at the last poll */
-	int64_t active;   /* when a P last switched or was busy */
-	int64_t woke;     /* when sysmon_sleep ended last: no run is known that long */
+	unsigned quiet;     /* polls since a P was taken */
+	bool fresh;         /* this poll has seen a section for the first time */
+	bool again;         /* this poll is the additional one for a fresh section */
+	bool some_long;     /* a section that is expected to be long was seen */
+	bool slow_switches; /* a P switches rarely while others wait: PICK-3 */
+	int urgent;         /* number of the P to take, since no P switches while events wait */
+	int64_t kept_at;    /* when others were last found to wait for a P that does not switch */
+	int64_t checked_at; /* when ask_checks ran last */
+	uint64_t moved;     /* sum of switches at the last poll */
+	int64_t active;     /* when a P last switched or was busy */
+	int64_t woke;       /* when sysmon_sleep ended last: no run is known that long */
 	int64_t next_pass;
 	int64_t pass_cost; /* ns of CPU time, not of real time: sysmon may be preempted */
 	uint32_t cursor;   /* index of the next G of the pass */
@@ -260,25 +260,25 @@ static int urgent_p(int n, int64_t due)
 }
 
 /* PICK-3: at most once per MIXED_NS. */
-static void check_turns(int64_t now)
+static void ask_checks(int64_t now)
 {
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
 
 	/* with chaos every step draws from the global queue, by a rule of its own */
-	if (now - mon.turns_at < MIXED_NS || rt_replays() || chaos_on())
+	if (now - mon.checked_at < MIXED_NS || rt_replays() || chaos_on())
 		return;
-	mon.turns_at = now;
-	mon.slow_turns = false;
+	mon.checked_at = now;
+	mon.slow_switches = false;
 	for (int i = 0; i < n; i++) {
 		struct p *pp = sched.allp[i];
 		uint64_t switches = ld_rlx(&pp->count.switches);
 
 		if (ld_rlx(&pp->status) == P_RUNNING &&
-		    switches - mon.seen[i].turn < GLOBAL_INTERVAL && others_wait()) {
-			sched_ask_turn(pp);
-			mon.slow_turns = true;
+		    switches - mon.seen[i].counted < GLOBAL_INTERVAL && others_wait()) {
+			sched_ask_check(pp);
+			mon.slow_switches = true;
 		}
-		mon.seen[i].turn = switches;
+		mon.seen[i].counted = switches;
 	}
 }
 
@@ -561,7 +561,7 @@ static int64_t pause_ns(int64_t now)
 		return CHAOS_NS;
 
 	int idle = ld_rlx(&sched.npidle), procs = ld_rlx(&sched.procs);
-	bool soon = (idle > 0 && idle < procs) || mon.some_long || mon.slow_turns ||
+	bool soon = (idle > 0 && idle < procs) || mon.some_long || mon.slow_switches ||
 		    now - mon.kept_at < KEPT_NS;
 	int64_t usual = soon ? MIXED_NS : BUSY_NS;
 	unsigned longer = mon.quiet > SHORT_POLLS ? mon.quiet - SHORT_POLLS : 0;
@@ -583,7 +583,7 @@ static void *sysmon_main(void *arg)
 		st_rlx(&sched.coarse_now, now);
 		retake_blocked_ps(now);
 		check_ps(now);
-		check_turns(now);
+		ask_checks(now);
 		check_poller();
 		check_fd_waits(now);
 		trim_memory(now);

@@ -450,14 +450,14 @@ TEST(ask_one_asks_each_busy_p_in_turn)
 	expect_asked(0, 0); /* no run */
 	sched.gq_asked = 0;
 	sched.procs = 2;
-	expect_asked(ATTENTION_TURN, 0);
-	expect_asked(ATTENTION_TURN, ATTENTION_TURN);
+	expect_asked(ATTENTION_CHECK, 0);
+	expect_asked(ATTENTION_CHECK, ATTENTION_CHECK);
 	pp.attention = other.attention = ATTENTION_YIELDED;
-	expect_asked(ATTENTION_TURN | ATTENTION_YIELDED, ATTENTION_YIELDED);
+	expect_asked(ATTENTION_CHECK | ATTENTION_YIELDED, ATTENTION_YIELDED);
 	pp.attention = other.attention = 0;
 	pp.status = P_BLOCKED;
 	for (int i = 0; i < 2; i++)
-		expect_asked(0, ATTENTION_TURN);
+		expect_asked(0, ATTENTION_CHECK);
 }
 
 TEST(ask_one_asks_none_if_a_p_is_idle_or_in_replay_and_chaos)
@@ -473,5 +473,5 @@ TEST(ask_one_asks_none_if_a_p_is_idle_or_in_replay_and_chaos)
 	sched.virtual_now = 1;
 	expect_asked(0, 0);
 	sched.virtual_now = 0;
-	expect_asked(ATTENTION_TURN, 0);
+	expect_asked(ATTENTION_CHECK, 0);
 }
