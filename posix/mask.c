@@ -126,13 +126,23 @@ void mask_apply(void)
 	m->sigmask = mask;
 }
 
-uint64_t mask_for_child(void)
+/* own: the OS thread gets this mask; otherwise it keeps its own. */
+static uint64_t swap_for_child(bool own, uint64_t mask)
 {
-	bool own = signals_used() && has_own_mask();
-	sigset_t set = mask_set(own ? own_mask() : 0), before;
+	sigset_t set = mask_set(own ? mask : 0), before;
 
 	LIBC(pthread_sigmask)(own ? SIG_SETMASK : SIG_BLOCK, &set, &before);
 	return mask_of(&before);
+}
+
+uint64_t mask_for_child(void)
+{
+	return swap_for_child(signals_used() && has_own_mask(), own_mask());
+}
+
+uint64_t mask_for_child_as(uint64_t mask)
+{
+	return swap_for_child(has_own_mask(), mask);
 }
 
 void mask_after_child(uint64_t before)

@@ -54,6 +54,8 @@ void mask_swap_back(const sigset_t *set, uint64_t before);
  * had, for mask_after_child.
  */
 uint64_t mask_for_child(void);
+/* The same with this mask, a result of mask_block, in place of the caller's. */
+uint64_t mask_for_child_as(uint64_t mask);
 void mask_after_child(uint64_t before);
 
 /* In blocking code: the OS thread gets the mask of the calling green thread, if that handles

@@ -15,7 +15,8 @@
  * returns (RECEIVER-11).
  *
  * system blocks SIGCHLD for the caller, so that a handler does not wait for its child; the green
- * thread's mask (mask.h) does the same for the handlers that other OS threads would run.
+ * thread's mask (mask.h) does the same for the handlers that other OS threads would run.  The OS
+ * thread has the mask of before, which libc gives to the child.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,6 +101,29 @@ HOOK pid_t wait4(pid_t pid, int *status, int flags, struct rusage *usage)
 			       LIBC(wait4)(pid, status, flags, usage)));
 }
 
+/* system by an OS thread with this mask, a result of mask_block. */
+static int system_as(const char *command, uint64_t mask)
+{
+	uint64_t before = mask_for_child_as(mask);
+	int status = LIBC(system)(command), saved = errno;
+
+	mask_after_child(before);
+	errno = saved;
+	return status;
+}
+
+/* popen by an OS thread with the mask of the caller. */
+static FILE *popen_as(const char *command, const char *mode)
+{
+	uint64_t before = mask_for_child();
+	FILE *f = LIBC(popen)(command, mode);
+	int saved = errno;
+
+	mask_after_child(before);
+	errno = saved;
+	return f;
+}
+
 HOOK int system(const char *command)
 {
 	enum hook_how how = hook_how();
@@ -110,7 +134,7 @@ HOOK int system(const char *command)
 		return HOOK_BLOCKING(LIBC(system)(command));
 	cancel_point();
 	uint64_t old = mask_block(mask_bit(SIGCHLD));
-	int status = HOOK_BLOCKING(LIBC(system)(command)), saved = errno;
+	int status = HOOK_BLOCKING(system_as(command, old)), saved = errno;
 
 	mask_restore(old);
 	waited(status != -1);
@@ -120,7 +144,11 @@ HOOK int system(const char *command)
 
 HOOK FILE *popen(const char *command, const char *mode)
 {
-	return MAY_WAIT(true, HOOK_BLOCKING, LIBC(popen)(command, mode));
+	if (hook_how() == HOOK_LIBC)
+		return LIBC(popen)(command, mode);
+	if (hook_how() == HOOK_PARK)
+		cancel_point();
+	return HOOK_BLOCKING(popen_as(command, mode));
 }
 
 HOOK int pclose(FILE *f)
