@@ -18,7 +18,8 @@
  *           of events and new Gs of the global queue.  Such a G reaches the tail of a first ring
  *           after about two switches per G ahead of it, even if no ring ever becomes empty.  If the
  *           G that ran last was taken by a check, and runnext or the first ring holds a G, a check
- *           takes none: two such Gs never run in a row.  Otherwise the first lane would starve
+ *           takes none: two such Gs never run in a row, nor with only Gs of timers and pinned Gs
+ *           between them.  Otherwise the first lane would starve
  *           while each switch is a check: shortly before a turn (PICK-4), or while Gs run for about
  *           CHECK_TICKS / 2 or more.  The interval, in switches, is CHECK_TICKS divided by the mean
  *           run time in the last interval; it at most doubles, up to GLOBAL_INTERVAL.  A thread
@@ -152,6 +153,13 @@ static inline bool pick_alternates(struct p *pp)
 {
 	return (uint32_t)pp->count.switches - pp->turns.took <= 1 &&
 	       (runq_first(pp) || ld_rlx(&pp->runnext));
+}
+
+/* PICK-3: a G of a timer, or a pinned one, runs next, and no G of the first lane. */
+static inline void pick_passes_by(struct p *pp)
+{
+	if (pick_alternates(pp))
+		pp->turns.took = (uint32_t)pp->count.switches;
 }
 
 /* PICK-3: the check.  Accounts for the interval, and may set ATTENTION_YIELDED (PICK-4); polls if

@@ -349,6 +349,7 @@ static inline struct g *own_work(struct p *pp)
 	if (unlikely(timers_next(pp) != NEVER) && cpu_ticks() - pp->clock_read_at > TICKS_10US &&
 	    (gp = due_work(pp))) {
 		bump(&pp->schedtick, 1);
+		pick_passes_by(pp);
 		return gp;
 	}
 	return local_work(pp);
@@ -363,6 +364,7 @@ static struct g *pin_take_fair(struct m *m, struct p *pp)
 	m->ran_pinned = !m->ran_pinned;
 	if (!m->ran_pinned && (gp = own_work(pp)))
 		return gp;
+	pick_passes_by(pp);
 	return pin_take(m, pp);
 }
 
@@ -373,6 +375,8 @@ static struct g *due_or_global(struct p *pp)
 {
 	struct g *gp = timers_next(pp) != NEVER || pp->due ? due_work(pp) : NULL;
 
+	if (gp)
+		pick_passes_by(pp);
 	if (gp || (pick_alternates(pp) && (gp = first_work(pp))))
 		return gp;
 	and_rlx(&pp->attention, ~(uint32_t)ATTENTION_CHECK);

@@ -176,6 +176,23 @@ TEST(first_ring_runs_although_each_switch_is_a_check)
 	gq_fini();
 }
 
+TEST(first_ring_runs_although_timers_run_after_checks)
+{
+	begin();
+	put_range(10, 13);
+	pp.turns.every = 1;
+	check_after(1, 2 * CHECK_TICKS);
+	gq_range(100, 1100, gq_put);
+	CHECK_EQ(run_next(2 * CHECK_TICKS), 10);
+	for (int i = 11; i < 13; i++) {
+		CHECK(run_next(2 * CHECK_TICKS) >= 100);
+		pick_passes_by(&pp);
+		pp.count.switches++; /* the G of a timer */
+		CHECK_EQ(run_next(2 * CHECK_TICKS), i);
+	}
+	gq_fini();
+}
+
 /* The ring is empty. */
 TEST(runnext_runs_although_each_switch_is_a_check)
 {
