@@ -30,7 +30,7 @@ static struct {
 	uint32_t unstarted; /* (a) G-3; written under the lock */
 	struct g *free;     /* under the lock, by schedlink */
 	struct g *saved;    /* under the lock, by schedlink: G-4 */
-	uint32_t nsaved;    /* under the lock */
+	uint32_t nsaved;    /* (a) under the lock */
 	uint32_t deferred;  /* (a) written under the lock: G-4 */
 	bool closed;        /* under the lock: g_close */
 	uint64_t next_id;   /* (a) */
@@ -55,7 +55,7 @@ static void gs_give(struct g *gp)
 {
 	bool save = gs.nsaved < gs.deferred;
 
-	gs.nsaved += save;
+	st_rlx(&gs.nsaved, gs.nsaved + save);
 	gs_push(save ? &gs.saved : &gs.free, gp);
 }
 
@@ -154,7 +154,7 @@ static void set_deferred_locked(uint32_t n)
 	st_rlx(&gs.deferred, n);
 	st_rlx(&gs.keep, n || gs.closed ? 0 : gs.most_kept);
 	while (gs.nsaved > n) {
-		gs.nsaved--;
+		st_rlx(&gs.nsaved, gs.nsaved - 1);
 		gs_push(&gs.free, gs_pop(&gs.saved));
 	}
 }
@@ -186,13 +186,18 @@ uint32_t g_deferred(void)
 	return ld_rlx(&gs.deferred);
 }
 
+bool g_deferred_can_begin(void)
+{
+	return ld_rlx(&gs.nsaved) > 0;
+}
+
 struct g *g_alloc_deferred(int *err)
 {
 	struct g *gp;
 
 	lock(&gs.lock, LR_GFREE);
 	if (gs.nsaved) {
-		gs.nsaved--;
+		st_rlx(&gs.nsaved, gs.nsaved - 1);
 		gp = gs_pop(&gs.saved);
 	} else {
 		gp = gs_take_locked(true, err);

@@ -42,6 +42,8 @@ void g_undefer(void);
 /* g_alloc of a deferred G.  If it succeeds, the G is not deferred any more. */
 struct g *g_alloc_deferred(int *err);
 uint32_t g_deferred(void); /* number of deferred Gs */
+/* A G has ended since, so a deferred one begins when its timer tries again. */
+bool g_deferred_can_begin(void);
 /* Free a dead G without a stack; pp as above. */
 void g_free(struct p *pp, struct g *gp);
 

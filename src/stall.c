@@ -44,7 +44,8 @@ static bool no_timer_matters(void)
 
 	for (int i = 0; i < n; i++)
 		armed += timers_count_unlocked(sched.allp[i]);
-	return armed == netpoll_deadlines() + g_deferred() + ld_rlx(&ignored);
+	return armed == netpoll_deadlines() + g_deferred() + ld_rlx(&ignored) &&
+	       !g_deferred_can_begin();
 }
 
 /* Besides n Gs that wait for fds, only time can make a G runnable. */

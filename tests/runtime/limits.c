@@ -414,6 +414,46 @@ TEST_PROCS(timer_due_at_max_green_runs_before_spawns)
 	CHECK_EQ(gmp_run(timers_beside_spawns, NULL, &c), 0);
 }
 
+static gmp_wg held;
+
+static void release_held(UNUSED void *arg)
+{
+	gmp_wg_add(&held, -2);
+}
+
+static void wait_held(UNUSED void *arg)
+{
+	gmp_wg_wait(&held);
+}
+
+static void sleep_20_ms(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_sleep(20 * MS), 0);
+}
+
+/* The timer is due after 1 ms and has no room.  After 20 ms one green thread ends, and all others
+ * wait: only the timer, which has not tried again, makes them runnable. */
+static void all_wait_for_deferred(UNUSED void *arg)
+{
+	gmp_timer *t = gmp_timer_new(release_held, NULL);
+
+	gmp_wg_add(&held, 2);
+	CHECK_EQ(gmp_go(wait_held, NULL), 0);
+	CHECK_EQ(gmp_go(wait_held, NULL), 0);
+	CHECK_EQ(gmp_go(sleep_20_ms, NULL), 0);
+	CHECK_EQ(gmp_timer_set(t, gmp_deadline(MS), 0), 0);
+	gmp_wg_wait(&held);
+	gmp_timer_free(t);
+}
+
+TEST_PROCS(deferred_timer_with_room_is_no_deadlock)
+{
+	gmp_config c = with_max_green(procs, 4);
+
+	for (int i = 0; i < 10; i++)
+		CHECK_EQ(gmp_run(all_wait_for_deferred, NULL, &c), 0);
+}
+
 static void period_without_room(UNUSED void *arg)
 {
 	gmp_timer *t = gmp_timer_new(count_run, NULL);
