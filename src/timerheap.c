@@ -351,8 +351,8 @@ bool timer_enter_to_free(uint32_t run)
 	while (!timer_enter(&run)) {
 		uint32_t state = ld_seq(&sched.state); /* ORD(run): its heaps are gone */
 
-		if (state != RUN_STOPPING && (state != RUN_ON || run != sched.run))
-			return false;
+		if ((state != RUN_STOPPING && state != RUN_ON) || run != ld_rlx(&sched.run))
+			return false; /* of an earlier run, or that run has ended */
 		os_nap(100 * US);
 	}
 	return true;

@@ -652,3 +652,29 @@ TEST_PROCS(timer_calls_after_run_ended_return_esrch)
 	for (int i = 0; i < 10; i++)
 		gmp_timer_free(left[i]);
 }
+
+static atomic_int computes;
+
+/* Its run ends meanwhile. */
+static void compute_and_free(UNUSED void *arg)
+{
+	atomic_store(&computes, 1);
+	for (int64_t end = gmp_now() + 50 * MS; gmp_now() < end;)
+		;
+	gmp_timer_free(left[0]);
+}
+
+static void leave_computing(UNUSED void *arg)
+{
+	CHECK_EQ(gmp_go(compute_and_free, NULL), 0);
+	while (!atomic_load(&computes))
+		gmp_yield();
+}
+
+TEST(timer_of_earlier_run_is_freed_while_a_run_stops)
+{
+	run_procs(2, leave_timers, NULL);
+	run_procs(2, leave_computing, NULL);
+	for (int i = 1; i < 10; i++)
+		gmp_timer_free(left[i]);
+}
