@@ -91,7 +91,8 @@ int gmp_pool_submit_at(gmp_pool *p, int64_t deadline, gmp_fn fn, void *arg)
 
 	if (!err)
 		err = delayed_push(p, (struct delayed){ deadline, { fn, arg } });
-	if (!err && first && !p->due_pending)
+	/* POOL-2: the timer also starts a worker again for tasks that wait */
+	if (!err && first && !p->due_pending && (p->coming || !p->queued))
 		gmp_timer_set(p->due, deadline, RETRY_NS);
 	pool_unlock(p);
 	return err;
