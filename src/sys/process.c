@@ -303,15 +303,21 @@ static int process_spawn_with(struct spawn *s, const posix_spawn_file_actions_t 
 	return posix_spawn(&s->pid, file, actions, attr, argv, envp);
 }
 
-/* process_spawn_with without the timer slack of an M, which the child would inherit. */
+/* process_spawn_with without the timer slack of an M and its slice for the kernel's scheduler, which
+ * the child would inherit. */
 static int process_spawn_from_m(struct spawn *s, const posix_spawn_file_actions_t *actions,
 				const posix_spawnattr_t *attr)
 {
 	if (!gmp__blockedm())
 		return process_spawn_with(s, actions, attr);
 	int slack = os_timer_slack(sched.slack);
+
+	if (sched.preempts)
+		os_thread_slice(0, 0);
 	int err = process_spawn_with(s, actions, attr);
 
+	if (sched.preempts)
+		os_thread_slice(0, OS_SLICE_SHORT);
 	os_timer_slack(slack);
 	return err;
 }

@@ -653,3 +653,15 @@ TEST_PROCS(spawn_shutdown_during_call_leaves_no_descriptor)
 	while (waitpid(-1, NULL, 0) > 0)
 		;
 }
+
+/* An M has a slice of 0.1 ms for the kernel's scheduler (Linux 6.12). */
+RT(process_has_the_slice_of_a_process_without_runtime)
+{
+	char buf[200] = "";
+	double slice;
+
+	output_of(opts_for(SH("grep se.slice /proc/self/sched")), buf, sizeof(buf));
+	if (sscanf(buf, "se.slice : %lf", &slice) != 1)
+		check_skip("the kernel shows no slices");
+	CHECK(slice > 200 * 1000);
+}
