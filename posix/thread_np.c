@@ -22,6 +22,7 @@
 #include "g.h"
 #include "m.h"
 #include "posix/kill.h"
+#include "posix/mask.h"
 #include "posix/receiver.h"
 #include "posix/siginfo.h"
 #include "posix/thread.h"
@@ -137,7 +138,11 @@ static int signal_thread(pthread_t self, int sig, const union sigval *value)
 /* Returns false if the signal is not kept for the caller: libc sends it. */
 static bool signal_self(int sig)
 {
-	return is_valid(sig) && sig && kill_self(sig);
+	if (!is_valid(sig) || !sig)
+		return false;
+	if (hook_how() == HOOK_PARK && mask_to_inherit() & mask_bit(sig))
+		receiver_begin(); /* it becomes pending: kill_takes */
+	return kill_self(sig);
 }
 
 HOOK int pthread_kill(pthread_t self, int sig)

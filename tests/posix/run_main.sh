@@ -34,6 +34,7 @@ for procs in 1 2 4; do
 	export GMP_PROCS=$procs
 	same args a "b c" ""
 	same sigpipe
+	same raise
 	same threads
 	same exit_thread
 	same main_exits

@@ -235,6 +235,31 @@ static void run_child(void)
 		fail("system");
 }
 
+/* The program has no handler. */
+static void *raise_and_wait(void *unused)
+{
+	sigset_t set;
+	int signo = 0;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	raise(SIGUSR1);
+	usleep(1000); /* a green thread may continue on another OS thread */
+	sigwait(&set, &signo);
+	printf("sigwait %d\n", signo);
+	return unused;
+}
+
+static void raise_blocked(void)
+{
+	pthread_t t;
+
+	pthread_create(&t, NULL, raise_and_wait, NULL);
+	pthread_join(t, NULL);
+	raise_and_wait(NULL);
+}
+
 int main(int argc, char **argv, char **envp)
 {
 	static pthread_t t, me;
@@ -244,6 +269,8 @@ int main(int argc, char **argv, char **envp)
 		show_args(argv, envp);
 	else if (strcmp(what, "sigpipe") == 0)
 		block_sigpipe();
+	else if (strcmp(what, "raise") == 0)
+		raise_blocked();
 	else if (strcmp(what, "threads") == 0)
 		threads();
 	else if (strcmp(what, "count") == 0)
