@@ -755,5 +755,8 @@ HOOK int kill(pid_t pid, int signo)
 	sigset_t only = mask_set(mask_bit(signo));
 
 	LIBC(pthread_sigmask)(SIG_UNBLOCK, &only, NULL);
-	return siginfo_send_for_thread_sig(os_thread_id(), signo, &info);
+	if (siginfo_send_for_thread_sig(os_thread_id(), signo, &info) == 0)
+		return 0;
+	errno = saved;
+	return LIBC(kill)(pid, signo); /* the kernel's queue is full, which stops no kill */
 }

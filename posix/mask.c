@@ -242,6 +242,8 @@ void mask_inherit(uint64_t mask)
 		set_own_mask(mask);
 		return;
 	}
+	if (mask != receiver_default_mask())
+		note_use();              /* children get it */
 	s->mask = mask & ~NEVER_BLOCKED; /* main admits these signals, too: no receiver */
 	s->has_mask = true;
 	mask_apply();

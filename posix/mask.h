@@ -54,7 +54,7 @@ void mask_swap_back(const sigset_t *set, uint64_t before);
  * had, for mask_after_child.
  */
 uint64_t mask_for_child(void);
-/* The same with this mask, a result of mask_block, in place of the caller's. */
+/* The same with this mask, a result of mask_block, and not the mask of the caller. */
 uint64_t mask_for_child_as(uint64_t mask);
 void mask_after_child(uint64_t before);
 

@@ -333,8 +333,10 @@ static ssize_t park_sendfile(int to, int from, off_t *at, size_t n)
 	hook_checkpoint();
 	if (getsockopt(to, SOL_SOCKET, SO_TYPE, &type, &len) < 0 || io_nonblocking(to))
 		return io_return(IO_REPEATING(LIBC(sendfile)(to, from, at, n)), saved);
+	gmp_cancel_mask(1); /* no cancellation point */
 	ssize_t done = sendfile_waiting(to, from, at, min_of(n, (size_t)0x7ffff000));
 
+	gmp_cancel_mask(0);
 	return io_return(done, saved);
 }
 
