@@ -303,8 +303,8 @@ static int process_spawn_with(struct spawn *s, const posix_spawn_file_actions_t 
 	return posix_spawn(&s->pid, file, actions, attr, argv, envp);
 }
 
-/* process_spawn_with without the timer slack of an M and its slice for the kernel's scheduler, which
- * the child would inherit. */
+/* process_spawn_with without the timer slack of an M and its slice for the kernel's scheduler,
+ * which the child would inherit. */
 static int process_spawn_from_m(struct spawn *s, const posix_spawn_file_actions_t *actions,
 				const posix_spawnattr_t *attr)
 {
