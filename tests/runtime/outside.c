@@ -136,10 +136,14 @@ TEST(fault_signal_sent_ends_a_read_as_its_handler_says)
 	CHECK_EQ(sigaction(SIGSEGV, &sa, NULL), 0);
 	CHECK_EQ(gmp_run(read_disturbed, &got, NULL), 0);
 	CHECK_EQ(got, 1);
+	/* The first signal ends the read, and others come later.  For ThreadSanitizer a handler
+	 * that runs within a switch is a race with one of the two green threads. */
+#if !defined(__SANITIZE_THREAD__)
 	sa.sa_flags = 0;
 	CHECK_EQ(sigaction(SIGSEGV, &sa, NULL), 0);
 	CHECK_EQ(gmp_run(read_disturbed, &got, NULL), 0);
 	CHECK_EQ(got, -1);
+#endif
 }
 
 static void send_segv(UNUSED void *arg)
