@@ -16,7 +16,7 @@
  *   ARM           a thread that arms a timer; the M that announces how long it sleeps
  *   RELEASE       an M that releases its P; the M in the poller that has no idle P
  *   WORK          an M that gets a P; sysmon, which goes to sleep
- *   ERRAND        a signal handler with an errand for sysmon; sysmon
+ *   DELEGATED     a signal handler that delegates work to sysmon; sysmon
  *   STOP          the end of a run, which stops sysmon; sysmon
  *   SLEEP         an M that sleeps in epoll; a waker, and a poll that takes its event
  *   REST          an M that sleeps on the word; a waker; with the writes of the wakers
@@ -53,7 +53,7 @@
  *   src/timerheap.c: timer_arm timers_move
  *   src/idle.c: poll_time sleep_in_poller notify_poller wake_sysmon releasep stopm
  *   src/monitor/sysmon.c: sysmon_sleep sysmon_stop
- *   src/observe/dump/dump_signal.c: raise_errand_sig
+ *   src/observe/dump/dump_signal.c: delegate_sig
  *   src/netpoll_epoll.c: ep_wait ep_rest ep_wake
  *   src/ready.h: wake_if_idle stop_spinning
  *   src/ready.c: wake_for_queued sched_ask_one
@@ -77,7 +77,7 @@
  *   holds      -DRELEASE
  *   holds      -DLONG
  *   holds      -DWORK
- *   holds      -DERRAND
+ *   holds      -DDELEGATED
  *   holds      -DSTOP
  *   holds      -DSLEEP
  *   holds      -DREST
@@ -112,9 +112,9 @@
  *   assertion  -DLONG -DMUTANT_STATUS_FENCE
  *   assertion  -DWORK -DMUTANT_WORK_FENCE
  *   assertion  -DWORK -DMUTANT_ASLEEP_FENCE
- *   assertion  -DERRAND -DMUTANT_ERRAND
- *   assertion  -DERRAND -DMUTANT_ASLEEP_SEEN
- *   assertion  -DERRAND -DMUTANT_ASLEEP
+ *   assertion  -DDELEGATED -DMUTANT_DELEGATED
+ *   assertion  -DDELEGATED -DMUTANT_ASLEEP_SEEN
+ *   assertion  -DDELEGATED -DMUTANT_ASLEEP
  *   assertion  -DSUBMIT -DMUTANT_LIGHT_FENCE
  *   assertion  -DSUBMIT -DFULL -DMUTANT_SUBMIT_FENCE
  *   assertion  -DSUBMIT -DMUTANT_HEAVY_FENCE
@@ -308,10 +308,10 @@ inline two()
 }
 #endif
 
-#ifdef ERRAND
+#ifdef DELEGATED
 inline one()
 {
-	store(A, WEAK(MUTANT_ERRAND, SEQ, REL), 1); /* ORD(sysmon): the dump is late */
+	store(A, WEAK(MUTANT_DELEGATED, SEQ, REL), 1); /* ORD(sysmon): the dump is late */
 	load(B, WEAK(MUTANT_ASLEEP_SEEN, SEQ, ACQ), v) /* ORD(sysmon): the same */
 }
 inline two()

@@ -18,12 +18,12 @@
  *                                        every end state is valid
  *   mutual exclusion                     assertion in got_it
  *   PARKED-2: the count is 0 at the end  assertion in init
- *   LATER-1: a post that sysmon has not seen has left an errand   assertion in Sysmon
+ *   LATER-1: a post that sysmon has not seen has delegated its work   assertion in Sysmon
  *
  * Step granularity: one access of A or B, a section under the bucket lock.  Memory is that of
  * c11.inc with TOTAL.
  *
- * Left out: the stores of errand (dekker.pml), the arming of the waiter before the bucket is
+ * Left out: the stores of `delegated` (dekker.pml), the arming of the waiter before the bucket is
  * unlocked (park.pml), the kinds of mutexes, condition variables (their counts are ordered by the
  * mutex).
  *
@@ -211,7 +211,7 @@ init {
 #endif
 
 #ifdef POST
-/* A: a slot.  B: errand. */
+/* A: a slot.  B: delegated. */
 byte me_done;
 
 proctype Handler(byte me)

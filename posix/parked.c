@@ -135,10 +135,10 @@ noinline void parked_wake_later(const void *key)
 	unsigned i = (unsigned)(lot_hash(key) >> 32) % SLOTS;
 
 	while (!put_into(&slots[i], key)) {
-		raise_errand_sig(); /* LATER-3 */
+		delegate_sig(); /* LATER-3 */
 		i = (i + 1) % SLOTS;
 	}
-	raise_errand_sig();
+	delegate_sig();
 	errno = saved;
 }
 
@@ -189,6 +189,6 @@ static void forget_parked(void)
 
 __attribute__((constructor)) static void parked_begin(void)
 {
-	gmp__posix_errand = wake_posted;
+	gmp__posix_delegated = wake_posted;
 	pthread_atfork(NULL, NULL, forget_parked);
 }

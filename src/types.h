@@ -630,7 +630,7 @@ typedef void (*end_fn)(struct g *gp);
 typedef int64_t (*stall_fn)(void);
 
 /* On sysmon, no locks held. */
-typedef void (*errand_fn)(void);
+typedef void (*delegated_fn)(void);
 /* The same; returns when to call again.  now: os_now. */
 typedef int64_t (*sched_fn)(int64_t now);
 /* The same; true: call again in a second. */
@@ -695,16 +695,15 @@ struct sched {
 	uint64_t start_ticks;  /* (c) */
 
 	/* Calls into higher floors.  Each pointer has one value, set once in run/run.c. */
-	exit_fn joinable_exit; /* (c) spawn.c:green_exited */
-	give_fn give_p_up;     /* (c) handoff.c:sched_give_p_up */
-	kill_fn thread_killed; /* (c) io/cleanup.c:leftovers_killed */
-	end_fn locals_end;     /* (c) wait/fls.c:fls_end, with AT_END_LOCALS */
-	end_fn timer_run_end;  /* (c) wait/sleep.c:timer_run_ended, with AT_END_TIMER_RUN */
-	stall_fn stalled;      /* (c) observe/dump/deadlock_report.c:report_stall; on g0 */
-	errand_fn
-		on_errand; /* (c) observe/dump/dump_signal.c:dump_signal_errand: `errand` was set */
-	sched_fn schedtrace;  /* (c) observe/trace/schedtrace.c:schedtrace_report; NULL: off */
-	watch_fn long_waits;  /* (c) observe/dump/cycle.c:cycles_watch: see monitor/sysmon.c */
+	exit_fn joinable_exit;     /* (c) spawn.c:green_exited */
+	give_fn give_p_up;         /* (c) handoff.c:sched_give_p_up */
+	kill_fn thread_killed;     /* (c) io/cleanup.c:leftovers_killed */
+	end_fn locals_end;         /* (c) wait/fls.c:fls_end, with AT_END_LOCALS */
+	end_fn timer_run_end;      /* (c) wait/sleep.c:timer_run_ended, with AT_END_TIMER_RUN */
+	stall_fn stalled;          /* (c) observe/dump/deadlock_report.c:report_stall; on g0 */
+	delegated_fn on_delegated; /* (c) observe/dump/dump_signal.c:dump_signal_delegated */
+	sched_fn schedtrace;       /* (c) observe/trace/schedtrace.c:schedtrace_report; NULL: off */
+	watch_fn long_waits;       /* (c) observe/dump/cycle.c:cycles_watch: see monitor/sysmon.c */
 	observe_fn on_leave;  /* (c) observe/check/check.c:on_leave; NULL: GMP_DEBUG=check is off */
 	observe_fn on_exit;   /* (c) observe/check/check.c:on_exit_of; likewise */
 	observe_fn on_arrive; /* (c) observe/check/check.c:on_arrive, with RESUME_OBSERVED */
@@ -768,7 +767,7 @@ struct sched {
 	int64_t longest_run;    /* (a) sysmon's, ns: see observe/latency.h */
 	int64_t longest_queued; /* (a) sysmon's, ns */
 	uint64_t latency_told[GMP_LATENCY_CAUSES + 1]; /* (a) stats.c: longest that were reported */
-	uint32_t errand;                               /* (a) 1: sysmon must call on_errand */
+	uint32_t delegated;                            /* (a) 1: sysmon must call on_delegated */
 	uint32_t sysmon_called; /* (a) 1: its pause ends at once: DUMPSIG-1 */
 	uint32_t sysmon_asleep; /* (a) 1: sysmon sleeps here until an M has a P: wake_sysmon */
 };

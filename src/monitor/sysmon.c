@@ -34,8 +34,8 @@
  *   - An OS thread of the runtime has ended: join it.
  *   - A green thread has waited for a second for a known G (a mutex, a join): search for cycles, at
  *     most once a second (sched.long_waits).
- *   - A signal asks for a dump, or a handler of the program has ended a wait (sched.errand).  Both
- *     end the pause between two polls (sched.sysmon_called).
+ *   - Work is delegated to it (sched.delegated): a signal asks for a dump, or a handler of the
+ *     program has ended a wait.  Both end the pause between two polls (sched.sysmon_called).
  *   - GMP_DEBUG=schedtrace: write a report whenever it is due, also while all Ps are idle.
  *   - Stacks: return the memory below the stack pointer of a G that has been parked for a second,
  *     and the memory of free stacks that were not used for a second.
@@ -521,7 +521,7 @@ static void sysmon_sleep(void)
 
 	st_seq(&sched.sysmon_asleep, 1); /* ORD(sysmon): set before the re-check */
 	fence_seq();                     /* ORD(sysmon) */
-	if (sched_all_idle() && !ld_rlx(&sched.errand))
+	if (sched_all_idle() && !ld_rlx(&sched.delegated))
 		while (ld_seq(&sched.sysmon_asleep) && !ld_rlx(&mon.stop) &&
 		       !due) { /* ORD(sysmon) */
 			os_futex_wait(&sched.sysmon_asleep, 1, until);
@@ -589,9 +589,10 @@ static void *sysmon_main(void *arg)
 		trim_memory(now);
 		m_join_one(true);
 		if (unlikely(ld_rlx(&sched.sysmon_called)))
-			xchg_seq(&sched.sysmon_called, 0); /* ORD(sysmon): before errand and stop */
-		if (unlikely(ld_rlx(&sched.errand)))
-			sched.on_errand();
+			xchg_seq(&sched.sysmon_called,
+				 0); /* ORD(sysmon): before delegated and stop */
+		if (unlikely(ld_rlx(&sched.delegated)))
+			sched.on_delegated();
 		longrun_write();
 		if (unlikely(now >= mon.next_report))
 			mon.next_report = sched.schedtrace(now);
@@ -599,7 +600,7 @@ static void *sysmon_main(void *arg)
 			chaos_disturb_one();
 			preempt_chaos();
 		}
-		if (may_sleep(now) && !ld_rlx(&sched.errand))
+		if (may_sleep(now) && !ld_rlx(&sched.delegated))
 			sysmon_sleep();
 		else if (!ld_rlx(&mon.stop))
 			os_futex_wait(&sched.sysmon_called, 0,

@@ -254,7 +254,7 @@ static void run_wire(void)
 	sched.locals_end = fls_end;
 	sched.timer_run_end = timer_run_ended;
 	sched.stalled = report_stall;
-	sched.on_errand = dump_signal_errand;
+	sched.on_delegated = dump_signal_delegated;
 	sched.long_waits = cycles_watch;
 	if (sched.options.debug & DEBUG_schedtrace)
 		sched.schedtrace = schedtrace_report;

@@ -119,7 +119,7 @@ static void notify_disposition_changed(int signo)
 	st_rlx(&sched.admitted, sig.taken[signo] ? admitted | bit : admitted & ~bit);
 	if (signo == SIGPIPE)
 		signal_check_sigpipe();
-	st_seq(&sched.errand, 1); /* ORD(sysmon): NOTIFY-6 */
+	st_seq(&sched.delegated, 1); /* ORD(sysmon): NOTIFY-6 */
 	wake_sysmon();
 }
 

@@ -3,8 +3,8 @@
  * Dumps on a signal: the handler notifies sysmon, which starts an OS thread that dumps.
  *
  *   handler (dump_on_signal)          sysmon                             OS thread for this dump
- *    1 errand = 1                      3 called = 0; errand?              5 gmp_dump(2)
- *    2 called = 1, wake sysmon         4 errand = 0, start the thread
+ *    1 delegated = 1                   3 called = 0; delegated?           5 gmp_dump(2)
+ *    2 called = 1, wake sysmon         4 delegated = 0, start the thread
  *
  * The handler may interrupt any code, so it does nothing else. sysmon runs even if no green thread
  * does. It does not dump itself, since a dump waits if stderr has no room, and sysmon must not
@@ -15,10 +15,11 @@
  * (sys/notify.c).
  *
  * Invariants
- *   DUMPSIG-1  The handler sets errand before sysmon_called, and reads sysmon_asleep after that.
- *              sysmon clears sysmon_called before it reads errand, and pauses while sysmon_called
- *              is 0; before a longer sleep it sets sysmon_asleep, then reads errand. So no signal
- *              is lost, and none waits for the end of a pause.  ORD(sysmon)
+ *   DUMPSIG-1  The handler sets delegated before sysmon_called, and reads sysmon_asleep after
+ *              that. sysmon clears sysmon_called before it reads delegated, and pauses while
+ *              sysmon_called is 0; before a longer sleep it sets sysmon_asleep, then reads
+ *              delegated.  So no signal is lost, and none waits for the end of a pause.
+ *              ORD(sysmon)
  *   -          The old disposition is restored if gmp's handler is still installed: by
  *              dump_signal_set, at the end of the run, and in the child of a fork.
  */
@@ -54,11 +55,11 @@ static struct {
 	uint32_t done; /* (a) dumper is about to end; a join does not wait */
 } on;
 
-errand_fn gmp__posix_errand;
+delegated_fn gmp__posix_delegated;
 
-unsanitized void raise_errand_sig(void)
+unsanitized void delegate_sig(void)
 {
-	st_seq(&sched.errand, 1);        /* ORD(sysmon): DUMPSIG-1 */
+	st_seq(&sched.delegated, 1);     /* ORD(sysmon): DUMPSIG-1 */
 	st_seq(&sched.sysmon_called, 1); /* ORD(sysmon) */
 	os_futex_wake(&sched.sysmon_called, 1);
 	if (ld_seq(&sched.sysmon_asleep)) {      /* ORD(sysmon) */
@@ -74,7 +75,7 @@ unsanitized static void dump_on_signal(int signo)
 	(void)signo;
 	if (getpid() == on.pid) {
 		st_rlx(&on.asked, 1);
-		raise_errand_sig();
+		delegate_sig();
 	}
 	errno = saved;
 }
@@ -122,7 +123,7 @@ int dump_signal_set(int signo)
 
 	unlock(&on.lock, LR_DUMP);
 	if (!err)
-		raise_errand_sig();
+		delegate_sig();
 	return err;
 }
 
@@ -186,16 +187,16 @@ static void start_dump(void)
 	line_write_sig(&l, STDERR_FILENO);
 }
 
-void dump_signal_errand(void)
+void dump_signal_delegated(void)
 {
 	bool busy = on.dumping && !ld_rlx(&on.done);
 
-	st_seq(&sched.errand, busy); /* ORD(sysmon) */
+	st_seq(&sched.delegated, busy); /* ORD(sysmon) */
 	sysmon_set_mask();
-	if (gmp__posix_errand)
-		gmp__posix_errand();
+	if (gmp__posix_delegated)
+		gmp__posix_delegated();
 	if (busy)
-		return; /* errand stays set, so sysmon calls again */
+		return; /* delegated stays set, so sysmon calls again */
 	if (on.dumping)
 		pthread_join(on.dumper, NULL);
 	on.dumping = false;
