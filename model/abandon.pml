@@ -25,7 +25,7 @@
  * Models:
  *   src/variant/abandon.c: abandon_sig leave_sig abandon_ended abandon_ask abandon_one
  *   src/variant/abandon.c: abandon_release ask
- *   src/m.c: thread_m m_abandon_locked m_wait_end
+ *   src/m.c: end_if_abandoned m_abandon_locked m_wait_end
  *   src/run/run.c: abandon_rest m_main tear_down
  *   ORD: abandon
  *
@@ -167,7 +167,7 @@ inline interrupt()
 	fi
 }
 
-/* thread_m, or the return to gmp__abandoned_return; then m_main */
+/* end_if_abandoned, or the return to gmp__abandoned_return; then m_main */
 inline end_abandoned()
 {
 #ifdef MUTANT_THREAD_FREES /* without a check of the other side */

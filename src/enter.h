@@ -12,13 +12,19 @@
  * return to a thread that has left the runtime (variant/abandon.h). */
 struct m *thread_m(void);
 
-/* The calling G; NULL for an external thread and in blocking code. */
-static inline struct g *self_green(void)
+/* The M of the calling G; NULL for an external thread and in blocking code. */
+static inline struct m *self_m(void)
 {
 	struct m *m = getm();
 
-	if (unlikely(!m))
-		m = thread_m();
+	return likely(m != NULL) ? m : thread_m();
+}
+
+/* The calling G; NULL for an external thread and in blocking code. */
+static inline struct g *self_green(void)
+{
+	struct m *m = self_m();
+
 	return m ? m->curg : NULL;
 }
 
@@ -129,13 +135,13 @@ static inline void run_resume(struct p *pp)
  */
 static inline void cancel_hold(void)
 {
-	if (unlikely(!getm()) && !thread_m())
+	if (unlikely(!self_m()))
 		gmp__cancel_hold();
 }
 
 static inline void cancel_release(void)
 {
-	if (unlikely(!getm()) && !thread_m())
+	if (unlikely(!self_m()))
 		gmp__cancel_release();
 }
 
@@ -146,7 +152,7 @@ static inline void cancel_release(void)
  */
 static inline bool rt_enter(void)
 {
-	if (likely(getm() != NULL) || thread_m())
+	if (likely(self_m() != NULL))
 		return true;
 	gmp__cancel_hold();
 	add_seq(&sched.external, 1);        /* ORD(external): counted before the state is read */
@@ -159,7 +165,7 @@ static inline bool rt_enter(void)
 
 static inline void rt_leave(void)
 {
-	if (unlikely(!getm()) && !thread_m()) {
+	if (unlikely(!self_m())) {
 		sub_seq(&sched.external, 1); /* ORD(external) */
 		gmp__cancel_release();
 	}

@@ -90,6 +90,7 @@ set(GMP_FLOOR1_HEADERS
 set(GMP_FLOOR2
 	observe/latency.c
 	observe/tracing.c
+	variant/generation.c
 	variant/owntls.c
 	g.c
 	m.c

@@ -244,12 +244,18 @@ _Noreturn void gmp__abandoned_end(void)
 	__builtin_unreachable();
 }
 
+void end_if_abandoned(void)
+{
+	if (unlikely(gmp__abandonedm()))
+		gmp__abandoned_end();
+}
+
 noinline struct m *thread_m(void)
 {
 	struct m *m = gmp__blockedm();
 
-	if (unlikely(!m && gmp__abandonedm()))
-		gmp__abandoned_end();
+	if (!m)
+		end_if_abandoned();
 	return m && m->alone ? m : NULL;
 }
 

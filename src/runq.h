@@ -96,7 +96,7 @@ static inline void runq_put(struct p *pp, struct g *gp)
 	uint64_t head = ld_acq(&pp->runqhead); /* ORD(runq.take) */
 	uint32_t tail = pp->runqtail;
 
-	if (unlikely(tail - (uint32_t)head >= pp->room)) { /* RUNQ_SIZE; 0: GMP_SCHED_GLOBAL */
+	if (unlikely(tail - (uint32_t)head >= pp->room)) { /* RUNQ_SIZE or 0 */
 		runq_put_slow(pp, gp, head, tail);
 		return;
 	}

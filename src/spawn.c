@@ -106,7 +106,7 @@ int stack_class_of(size_t size, unsigned *klass)
 /* Frees gp, which is runnable for the caller alone and will not run.  Returns err. */
 static noinline int spawn_undo(struct g *gp, int err)
 {
-	add_rlx(&sched.thread_exits, 1);
+	add_rlx(&sched.external_exits, 1);
 	if (gp->stack_class != sched.stack_class)
 		stack_unpromise(gp->stack_class, 1);
 	g_set_status(gp, G_RUNNING); /* gstatus.def has no edge from runnable to dead */
@@ -115,9 +115,8 @@ static noinline int spawn_undo(struct g *gp, int err)
 	return err;
 }
 
-/* GMP_SCHED_THREAD: starts gp on an OS thread of its own.  If that fails, gp is freed.  At the end
- * of the run the result is -ESRCH: the caller is not killed here, since it may hold a lock (a
- * pool's). */
+/* On an OS thread of its own.  If that fails, gp is freed.  At the end of the run the result is
+ * -ESRCH: the caller is not killed here, since it may hold a lock (a pool's). */
 static noinline int spawn_launch_thread(struct g *gp)
 {
 	g_set_status(gp, G_RUNNABLE);
@@ -395,10 +394,10 @@ int gmp_detach(gmp_g *g)
 
 void gmp_exit(void)
 {
-	struct m *m = getm();
+	struct m *m = self_m();
 
-	if (!m && thread_m())
-		thread_exit(thread_m());
+	if (m && !getm())
+		thread_exit(m);
 	if (!m && gmp__blockedm())
 		gmp__fatal("gmp_exit in blocking code\n"
 			   "call gmp_block_leave before gmp_exit");
@@ -465,7 +464,7 @@ int gmp_cancel_mask(int on)
 void gmp_yield(void)
 {
 	if (unlikely(!getm())) {
-		thread_checkpoint();
+		self_checkpoint();
 		os_yield();
 		return;
 	}
@@ -479,7 +478,7 @@ void gmp_checkpoint(void)
 
 int gmp_lock_thread(void)
 {
-	struct m *m = getm(), *owner = m ? m : thread_m();
+	struct m *m = getm(), *owner = self_m();
 
 	if (!owner && gmp__blockedm())
 		gmp__fatal("gmp_lock_thread in blocking code\n"
@@ -502,7 +501,7 @@ int gmp_lock_thread(void)
 
 int gmp_unlock_thread(void)
 {
-	struct m *m = getm(), *owner = m ? m : thread_m();
+	struct m *m = getm(), *owner = self_m();
 
 	if (!owner && gmp__blockedm())
 		gmp__fatal("gmp_unlock_thread in blocking code\n"

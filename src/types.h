@@ -443,7 +443,7 @@ struct p {
 	uint32_t attention;     /* (a) ATTENTION_* */
 	bool shared;            /* (a) the owner uses locked instructions */
 	bool open;              /* (a) thieves may come; set only after `shared` */
-	bool in_order;          /* (c) no runnext, FIFO order: GMP_SCHED_LOCAL, _GLOBAL */
+	bool in_order;          /* (c) FIFO order: no runnext, no second ring */
 	bool wake_deferred;     /* (o) no M was woken for Gs that timers made ready: ready.h */
 	uint32_t runqtail;      /* (a) written by the owner */
 	uint32_t room;          /* (c) of the ring: RUNQ_SIZE; 0: only the global queue is used */
@@ -685,14 +685,14 @@ struct sched {
 	uint64_t fpwords;         /* (c) floating-point control words that Gs begin with */
 	unsigned stack_class;     /* (c) the default one */
 	bool library;             /* (c) begun by gmp_start */
-	bool never_deadlocked; /* (c) no deadlock is reported: threads or signals end each wait */
-	bool threads;          /* (c) GMP_SCHED_THREAD */
-	bool own_tls;          /* (c) GMP_OWN_TLS: of all Gs; not with threads */
-	bool begins_otherwise; /* (c) one of the two: the first run of a G is another one */
-	uint64_t thread_exits; /* (a) ends of Gs that ran as OS threads */
-	int slack;             /* (c) timer slack of the thread that began the run, in ns */
-	int64_t start_now;     /* (c) clock and cpu_ticks at the start, to convert the latter */
-	uint64_t start_ticks;  /* (c) */
+	bool never_deadlocked;   /* (c) no deadlock is reported: threads or signals end each wait */
+	bool threads;            /* (c) Gs run as OS threads */
+	bool own_tls;            /* (c) GMP_OWN_TLS: of all Gs; not with threads */
+	bool begins_otherwise;   /* (c) one of the two: the first run of a G is another one */
+	uint64_t external_exits; /* (a) ends of Gs that no P counts */
+	int slack;               /* (c) timer slack of the thread that began the run, in ns */
+	int64_t start_now;       /* (c) clock and cpu_ticks at the start, to convert the latter */
+	uint64_t start_ticks;    /* (c) */
 
 	/* Calls into higher floors.  Each pointer has one value, set once in run/run.c. */
 	exit_fn joinable_exit;     /* (c) spawn.c:green_exited */

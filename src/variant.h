@@ -2,7 +2,7 @@
 /*
  * Variant hooks: where a variant of the runtime changes what the scheduler does.  A file of the
  * core also reads the fields in_order, room and yield_room that variant_p_init sets, chaos_on,
- * rt_replays and sched.threads.
+ * rt_replays and sched.threads.  A scheduler generation is a line of variant/generation.c.
  *
  *   variant                            set by             hooks
  *   scheduler generations              gmp_config.sched   variant_p_init, variant_has_runnext,
@@ -80,12 +80,28 @@ void chaos_step(struct p *pp);
  * thread, not on g0.  Returns as owntls_enable. */
 int owntls_spawn(struct g *gp);
 
+/* What a scheduler generation (gmp_config.sched) changes. */
+struct generation {
+	uint32_t ring; /* Gs in the first ring of a P; 0: only the global queue is used */
+	bool in_order; /* FIFO order: no runnext and no second ring */
+	bool one_lane; /* the global queue is one FIFO queue */
+	bool threads;  /* Gs run as OS threads: variant/thread.h */
+};
+
+/* By enum gmp_sched. */
+extern const struct generation generations[GMP_SCHED_THREAD + 1];
+
+static inline const struct generation *sched_generation(void)
+{
+	return &generations[sched.options.c.sched];
+}
+
 /* proc.c:p_new.  Choose the queues of a new P, and whether each of its steps takes the slow
  * path. */
 static inline void variant_p_init(struct p *pp)
 {
-	pp->in_order = sched.options.c.sched > GMP_SCHED_RUNNEXT;
-	pp->room = sched.options.c.sched == GMP_SCHED_GLOBAL ? 0 : RUNQ_SIZE;
+	pp->in_order = sched_generation()->in_order;
+	pp->room = sched_generation()->ring;
 	pp->yield_room = pp->in_order ? 0 : RUNQ_SIZE;
 	st_rlx(&pp->attention, chaos_on() ? (uint32_t)ATTENTION_CHAOS : 0u);
 }
@@ -105,13 +121,13 @@ static inline bool variant_takes_next(const struct p *pp, bool next)
 /* runq.c:lane_of.  True: the global queue is one FIFO queue. */
 static inline bool variant_has_one_lane(void)
 {
-	return sched.options.c.sched == GMP_SCHED_GLOBAL;
+	return sched_generation()->one_lane;
 }
 
 /* runq.c:gq_put_yielded.  False: Gs that have yielded run in FIFO order with the others. */
 static inline bool variant_has_second_ring(void)
 {
-	return sched.options.c.sched <= GMP_SCHED_RUNNEXT;
+	return !sched_generation()->in_order;
 }
 
 /* sched.c:begin_g0.  gp, which has not run, gets what it needs beside a stack.  False: it runs on

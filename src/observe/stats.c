@@ -174,7 +174,7 @@ int gmp_stats_get(gmp_stats *out)
 	for (int i = 0; i < n; i++)
 		add_p(sched.allp[i], &s, &sum);
 	s.spawns += ld_rlx(&sched.external_spawns);
-	s.exits += ld_rlx(&sched.thread_exits);
+	s.exits += ld_rlx(&sched.external_exits);
 	s.polls = ld_rlx(&sched.polls);
 	s.poll_events = ld_rlx(&sched.poll_events);
 	s.cpu_ns = (uint64_t)((double)(sum.ran + ld_rlx(&sched.ran_without_p)) * ns_per_tick());

@@ -104,7 +104,7 @@ static int claim_runtime(void)
 {
 	uint32_t none = RUN_NONE;
 
-	thread_m(); /* an abandoned thread ends */
+	end_if_abandoned();
 	if (getm() || gmp__blockedm() || !cas_seq(&sched.state, &none, RUN_STARTING)) /* ORD(run) */
 		return -EBUSY;
 	return 0;
@@ -173,7 +173,7 @@ static int own_tls_begin(const char **why)
  * options does not support a run. */
 static int check_support(const struct options *options, bool library, const char **why)
 {
-	if (options->c.sched == GMP_SCHED_THREAD &&
+	if (generations[options->c.sched].threads &&
 	    options->debug & (DEBUG_virtual | DEBUG_chaos)) {
 		*why = "GMP_SCHED_THREAD cannot be used with GMP_DEBUG=virtual or chaos: the "
 		       "kernel schedules";
@@ -224,7 +224,7 @@ static void run_reset(const struct options *options, bool library)
 	st_rlx(&sched.run, run + 1);
 	sched.options = *options;
 	sched.library = sched.never_deadlocked = library;
-	sched.threads = options->c.sched == GMP_SCHED_THREAD;
+	sched.threads = sched_generation()->threads;
 	sched.own_tls = options->c.flags & GMP_OWN_TLS && !sched.threads;
 	sched.begins_otherwise = sched.threads || sched.own_tls;
 	if (options->debug & DEBUG_virtual)
@@ -608,7 +608,7 @@ int gmp_start(const gmp_config *cfg)
 
 int gmp_stop(void)
 {
-	thread_m(); /* an abandoned thread ends */
+	end_if_abandoned();
 	if (getm() || gmp__blockedm())
 		return -EPERM;
 	if (ld_seq(&sched.state) != RUN_ON) /* ORD(run) */

@@ -17,10 +17,11 @@
  *      ASK_NS: step 2 again
  *    4 an M that has LEFT: unlinked from all Ms,    the same thread, later
  *      its G is killed like the others
- *    5 after the memory of the run was freed,        4 a call of gmp (m.c:thread_m), or the return
- *      except the stacks of abandoned Gs: detach       of the program's code: jump to m->base
- *      the thread; exchange leave for DETACHED.      5 exchange leave for ENDED.  If it was
- *      If it was ENDED: free the stack and m           DETACHED: free the stack and m
+ *    5 after the memory of the run was freed,        4 a call of gmp (end_if_abandoned), or
+ *      except the stacks of abandoned Gs: detach       the return of the program's code: jump
+ *      the thread; exchange leave for DETACHED.        to m->base
+ *      If it was ENDED: free the stack and m         5 exchange leave for ENDED.  If it was
+ *                                                      DETACHED: free the stack and m
  *
  * Invariants
  *   ABANDON-1  A thread leaves only outside of P sections, and in code of the program: no frame on

@@ -85,6 +85,7 @@
 #include "base/throw.h"
 #include "enter.h"
 #include "handoff.h"
+#include "m.h"
 #include "park.h"
 #include "probe.h"
 #include "timerheap.h"
@@ -194,7 +195,7 @@ void gmp_block_enter(void)
 		if (m)
 			m->blocks++;
 		else
-			thread_m(); /* an abandoned thread ends */
+			end_if_abandoned();
 		return;
 	}
 	uint32_t site = site_of(__builtin_return_address(0));

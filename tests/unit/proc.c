@@ -20,6 +20,7 @@ enum { MAX_GREEN = 100 };
 static void begin(int procs)
 {
 	sched.options.c = (gmp_config){ .procs = procs,
+					.sched = GMP_SCHED_RUNNEXT,
 					.max_green = MAX_GREEN,
 					.stack_size = 65536,
 					.seed = 1,

@@ -115,13 +115,19 @@ static void unaccount_locked(void)
 
 /* --- traces --- */
 
+/* False: Gs run as OS threads, and the kernel switches. */
+static bool gs_switch(void)
+{
+	return !sched.threads;
+}
+
 /* Become the only trace.  Returns 0, -EBUSY and so on. */
 static int claim(enum trace_owner owner)
 {
 	int err = -EBUSY;
 
-	if (sched.threads)
-		return -ENOTSUP; /* GMP_SCHED_THREAD: the kernel switches */
+	if (!gs_switch())
+		return -ENOTSUP;
 	lock(&rec.lock, LR_DUMP);
 	if (rec.state == TRACE_OFF && !(err = account_locked())) {
 		rec.state = TRACE_STARTS;
@@ -316,7 +322,7 @@ static int lease_start(void)
 bool cputime_lease(int64_t ns)
 {
 	lock(&rec.lock, LR_DUMP);
-	int err = sched.threads ? -ENOTSUP : account_locked();
+	int err = gs_switch() ? account_locked() : -ENOTSUP;
 	bool fresh = !err && !rec.lease_until;
 
 	if (!err)
@@ -397,7 +403,7 @@ int tracing_begin(const char **why)
 	rec.state = TRACE_OFF;
 	rec.lease_until = 0;
 	sched_ignore_timers(0);
-	if (rec.always && !sched.threads)
+	if (rec.always && gs_switch())
 		err = account_locked();
 	if (err || !path || !path[0])
 		return err;
