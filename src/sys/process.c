@@ -183,6 +183,8 @@ static int borrow_fd(struct spawn *s, int i)
 	s->borrowed[i] = fd >= STREAMS;
 	if (!s->borrowed[i])
 		fd = dup_high(fd);
+	else if (fcntl(fd, F_GETFD) < 0)
+		fd = -errno;
 	if (fd < 0)
 		return fd;
 	s->child[i] = fd;
@@ -193,12 +195,13 @@ static int open_streams(struct spawn *s)
 {
 	int err = 0;
 
-	for (int i = 0; i < STREAMS && !err; i++) {
+	/* first: a pipe may get the number of an fd that is not open */
+	for (int i = 0; i < STREAMS && !err; i++)
+		if (s->stream[i]->kind == GMP_PROCESS_FD)
+			err = borrow_fd(s, i);
+	for (int i = 0; i < STREAMS && !err; i++)
 		if (s->stream[i]->kind == GMP_PROCESS_PIPE)
 			err = make_pipe(s, i);
-		else if (s->stream[i]->kind == GMP_PROCESS_FD)
-			err = borrow_fd(s, i);
-	}
 	if (err)
 		return err;
 	s->spare = eventfd(0, EFD_CLOEXEC);

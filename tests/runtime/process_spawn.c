@@ -494,6 +494,11 @@ static void check_errors(UNUSED void *arg)
 	o.cwd = NULL;
 	o.err = (gmp_process_stream){ GMP_PROCESS_FD, 1000 };
 	check_error(&o, -EBADF);
+	o.err.fd = dup(STDIN_FILENO);
+	close(o.err.fd);
+	o.out.kind = GMP_PROCESS_INHERIT; /* the pipe of stdin gets this number */
+	check_error(&o, -EBADF);
+	o.out.kind = GMP_PROCESS_PIPE;
 	o.err.fd = -1;
 	check_error(&o, -EINVAL);
 	o.err.kind = 99;
