@@ -82,10 +82,16 @@ static gmp_pool *least_busy(gmp_multipool *m)
 	return least;
 }
 
+/* Returns -ESRCH after the run that made m, otherwise -EPIPE. */
+static int why_closed(gmp_multipool *m)
+{
+	return gmp_pool_running(m->pool[0]) == -ESRCH ? -ESRCH : -EPIPE;
+}
+
 static int multipool_submit(gmp_multipool *m, gmp_fn fn, void *arg)
 {
 	if (ld_rlx(&m->closed))
-		return -EPIPE;
+		return why_closed(m);
 	if (!fn)
 		return -EINVAL;
 	if (m->spread == GMP_ROUND_ROBIN) {
@@ -167,7 +173,7 @@ int gmp_multipool_release(gmp_multipool *m, int64_t deadline)
 	if (!multipool_check(m, __func__))
 		return -EINVAL;
 	if (!cas_rlx(&m->closed, &open, true))
-		return -EPIPE;
+		return why_closed(m);
 	for (int i = 0; i < m->n; i++) {
 		int err = gmp_pool_release(m->pool[i], deadline);
 

@@ -192,3 +192,24 @@ RT(multipool_bad_arguments_are_rejected)
 	CHECK_EQ(gmp_multipool_reboot(NULL), -EINVAL);
 	CHECK_EQ(gmp_multipool_resize(NULL, 1), -EINVAL);
 }
+
+static gmp_multipool *of_run;
+
+static void make_and_release(void *release)
+{
+	of_run = gmp_multipool_new(2, 1, GMP_ROUND_ROBIN, NULL);
+	if (release)
+		CHECK_EQ(gmp_multipool_release(of_run, GMP_FOREVER), 0);
+}
+
+TEST(multipool_of_ended_run_returns_esrch)
+{
+	for (int released = 0; released < 2; released++) {
+		run_procs(1, make_and_release, released ? &of_run : NULL);
+		CHECK_EQ(gmp_multipool_submit(of_run, count_task, NULL), -ESRCH);
+		CHECK_EQ(gmp_multipool_release(of_run, 0), -ESRCH);
+		CHECK_EQ(gmp_multipool_release(of_run, 0), -ESRCH);
+		CHECK_EQ(gmp_multipool_running(of_run), -ESRCH);
+		gmp_multipool_free(of_run);
+	}
+}
