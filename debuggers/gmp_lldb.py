@@ -101,7 +101,7 @@ def signed(bits, n):
 
 FIRST_TID = 1 << 40  # of the threads that represent green threads: above the ids of all OS threads
 
-P_TAKEN = 2  # enum taken of src/types.h
+P_TAKEN = 2  # enum taken of src/handoff_state.h
 
 # The green threads that the plug-in presents as threads. lldb loads this file again for it.
 shown = globals().get("shown", [])

@@ -70,7 +70,7 @@
 #define SG(id, c) ((id) * 2 + (c))
 #define OWNER(sg) ((sg) / 2)
 
-/* enum waiter_state (src/types.h) */
+/* enum waiter_state (src/waiter_state.h) */
 #define IDLE 0
 #define ARMED 1
 #define CLAIMED 2

@@ -109,13 +109,24 @@ set(GMP_FLOOR2
 )
 set(GMP_FLOOR2_HEADERS
 	enter.h
+	g_state.h
 	gstatus.def
+	handoff_state.h
 	variant.h
+	variant_state.h
 	netpoll/record.h
+	pick_state.h
 	probe.h
+	probe_state.h
+	proc_state.h
+	runq_state.h
+	timerheap_state.h
 	types.h
+	upcalls.h
 	waiter.h
+	waiter_state.h
 	waitreason.def
+	waitreason.h
 )
 
 set(GMP_FLOOR3

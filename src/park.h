@@ -2,7 +2,7 @@
 /*
  * Park: one wait protocol for all objects, for Gs and for external threads.
  *
- * w is the waiter (its states: struct waiter of types.h), X the object (a channel, a bucket of the
+ * w is the waiter (its states: waiter_state.h), X the object (a channel, a bucket of the
  * parking table, a side of an fd; none for a sleep).  The story of scheduling: sched.h.
  *
  *   waiter                                         waker
@@ -102,7 +102,7 @@ static inline struct sudog *waiter_sudog(struct waiter *w)
 
 /*
  * Steps 3 to 10: X is locked, and commit(arg) unlocks it.  why: enum waitreason, or-ed with
- * UNCANCELLABLE.  commit and unwait: see types.h.
+ * UNCANCELLABLE.  commit and unwait: see waiter_state.h.
  * Returns the waker's result (0 or a negative errno), -ETIMEDOUT or -ECANCELED.
  * For a G: call it in tail position, so that resuming jumps straight to the caller's caller.
  */

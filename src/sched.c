@@ -384,7 +384,7 @@ static struct g *due_or_global(struct p *pp)
 	return check_global(pp);
 }
 
-/* Act on the attention bits of m's P (types.h), before any queue is asked. */
+/* Act on the attention bits of m's P (proc_state.h), before any queue is asked. */
 leaves_by_jump static noinline int attend_g0(struct m *m)
 {
 	struct p *pp = m->p;

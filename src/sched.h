@@ -40,9 +40,9 @@
  *   which M runs a P during blocking code          handoff.c, wait/blocking.c; then
  *                                                  model/block.pml
  *   how a wait begins, ends or is cancelled        park.c; then model/park.pml
- *   work at the next switch to a G                 a RESUME_* bit (types.h), resume_slow_g0
- *   work at the next step of a P                   an ATTENTION_* bit (types.h), attend_g0
- *   work at the end of a G                         an AT_END_* bit (types.h), g.c:run_exit_hooks
+ *   work at the next switch to a G                 a RESUME_* bit (g_state.h), resume_slow_g0
+ *   work at the next step of a P                   an ATTENTION_* bit (proc_state.h), attend_g0
+ *   work at the end of a G                         an AT_END_* bit (g_state.h), g.c:run_exit_hooks
  *   a new source of runnable Gs                    a function that returns a struct glist; calls in
  *                                                  source.c, and a count in stall.c
  *   a variant of the runtime                       variant.h

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The nouns of the runtime: G, M and P, and the waiters, timers and queues that they are made of.
+ * The nouns of the runtime: G, M and P, and the scheduler that they belong to.
  *
  *   G  a green thread: a g struct (below) and, from its first run to its end, a stack (stack.c)
  *   M  an OS thread that runs Gs; its own stack is called g0, and only the scheduler runs on it
@@ -14,9 +14,14 @@
  *   (a) atomic                 (l) under sched.lock
  *   (t) under timers.lock of the P      (w) the waker that claimed the waiter
  *
- * State words: waiter.state, g.status, g.resume, g.at_end, p.status, p.attention (here), g.join
- * (spawn.c), polldesc.use (netpoll/record.h).  Locks and the orders of the atomics:
- * docs/internals/memory-order.md.
+ * What one file X.c or one protocol keeps in them is declared by its owner: in X.h if that needs no
+ * noun (stack.h), otherwise in X_state.h, which uses the nouns by pointers only, so that X.h can
+ * include this file.  What observers and variants keep: probe_state.h, variant_state.h.
+ *
+ * State words: waiter.state (waiter_state.h), g.status (gstatus.def), g.resume, g.at_end
+ * (g_state.h), p.status, p.attention (proc_state.h), m.taken (handoff_state.h), m.leave
+ * (variant_state.h), g.join (spawn.c), polldesc.use (netpoll/record.h).  Locks and the orders of
+ * the atomics: docs/internals/memory-order.md.
  */
 #ifndef GMP_TYPES_H
 #define GMP_TYPES_H
@@ -31,207 +36,20 @@
 #include "base/san.h"
 #include "base/tls.h"
 #include "context.h"
+#include "g_state.h"
 #include "gmp.h"
+#include "handoff_state.h"
 #include "machine/cxx.h"
+#include "pick_state.h"
+#include "probe_state.h"
+#include "proc_state.h"
+#include "runq_state.h"
 #include "stack.h"
-
-struct g;
-struct m;
-struct p;
-struct tlsblock;
-struct waiter;
-
-enum gstatus {
-#define GSTATUS(name, text, edges) name,
-#include "gstatus.def"
-#undef GSTATUS
-};
-
-enum waitreason {
-#define WAITREASON(name, text, key, end, handler) name,
-#include "waitreason.def"
-#undef WAITREASON
-	WAIT_REASONS /* their number */
-};
-
-/* What the key of a waiting sudog is. */
-enum waitkey {
-	WAITKEY_OBJECT,     /* NULL or the address of the object */
-	WAITKEY_LOCK,       /* of a gmp_mutex or gmp_rwmutex: wait_key_mutex */
-	WAITKEY_ONCE,       /* a gmp_once */
-	WAITKEY_JOIN,       /* the field `join` of the awaited G */
-	WAITKEY_FD,         /* a struct polldesc */
-	WAITKEY_CASES,      /* NULL; select_places finds the channels */
-	WAITKEY_OFFSET,     /* the address of the object plus up to 7 (posix/parked.h) */
-	WAITKEY_COMPLEMENT, /* the complement of the address of the object */
-};
-
-/* What can end a wait: bits. */
-enum waitend {
-	WAITEND_OTHER = 0,      /* nothing, a timer, or a G that is not recorded */
-	WAITEND_KNOWN = 1 << 0, /* one G, which snapshot_awaited finds */
-	WAITEND_ANY = 1 << 1,   /* any G */
-	WAITEND_IO = 1 << 2,    /* a file descriptor or an operation on it */
-	WAITEND_KNOWN_OR_ANY = WAITEND_KNOWN | WAITEND_ANY,
-};
-
-enum { WAITHANDLER_KEEPS, WAITHANDLER_CUTS };
-
-struct wait_kind {
-	const char *text;
-	uint8_t key; /* enum waitkey */
-	uint8_t end; /* enum waitend */
-	bool cut_by_handlers;
-};
-
-extern const struct wait_kind wait_kinds[WAIT_REASONS]; /* g.c */
-
-/* Or-ed to the reason of a wait: cancellation does not end it. */
-enum { UNCANCELLABLE = 0x80 };
-
-/* --- timers: timerheap.c --- */
-
-struct timer;
-
-/* Waiters that became runnable together: Gs, linked by schedlink in FIFO order, and external
- * threads, linked by their sudogs.  ready_list (park.h) makes them run. */
-struct glist {
-	struct g *head, *tail;
-	unsigned n; /* Gs */
-	struct sudog *external;
-};
-
-/*
- * Action of a timer that is due.  Runs on g0 or on an external thread, with the heap's lock held.
- * It may claim a waiter and append its G to out, and nothing else.  To stay in the heap, it sets
- * t->when and returns true.
- */
-typedef bool (*timer_fire)(struct timer *t, int64_t now, struct glist *out);
-
-struct timer {
-	int64_t when;    /* (t) */
-	timer_fire fire; /* (c) */
-	struct p *pp;    /* (a) the P whose heap holds it; NULL: not armed */
-	uint32_t at;     /* (t) its index there */
-};
-
-/* The heap holds the time beside the pointer, so sifting touches only the timers that it moves. */
-struct timer_slot {
-	int64_t when;
-	struct timer *t;
-};
-
-struct timers {
-	struct lock lock;
-	uint32_t n;              /* (a) written under the lock */
-	int64_t next;            /* (a) the earliest `when`; NEVER when empty */
-	struct timer_slot *heap; /* under the lock: address space for every timer that can exist */
-	uint32_t limit;          /* (c) of these, timers of Gs and fds */
-	size_t bytes;            /* of the heap; this and `link` under the lock of places */
-	struct timers *link;
-};
-
-/* --- waiting: park.h --- */
-
-/*
- * State word of a waiter.  One writer wins the transition ARMED -> CLAIMED by compare-and-swap.
- *
- *   bits 0..1   enum waiter_state
- *   bit  2      WAITER_DONE: the waker of an external thread no longer uses its sudog.  Set only
- *               with CLAIMED, by sched_wake_external; never cleared.  An external thread that was
- *               claimed by a waker returns only after it.
- *   bits 3..31  the negated result of the wait (a negative errno); valid while CLAIMED
- *
- *   IDLE     the owner runs; no other thread writes the word
- *   ARMED    the owner is off its stack (an external thread: about to sleep); a waker may claim it
- *   BUSY     one thread inspects the waiter or arms its timer, and then makes it ARMED or CLAIMED;
- *            other claimers spin
- *   CLAIMED  exactly one waker owns the waiter and makes it runnable
- */
-enum waiter_state { WAITER_IDLE = 0, WAITER_ARMED = 1, WAITER_CLAIMED = 2, WAITER_BUSY = 3 };
-enum { WAITER_STATE_MASK = 3, WAITER_DONE = 1 << 2, WAITER_RESULT_SHIFT = 3 };
-
-_Static_assert(WAITER_BUSY == (int)WAITER_STATE_MASK, "the states fill the mask");
-_Static_assert((WAITER_DONE & WAITER_STATE_MASK) == 0 && WAITER_DONE < 1 << WAITER_RESULT_SHIFT,
-	       "WAITER_DONE lies between the state and the result");
-
-/* Something that can wait: a G, or an external thread that sleeps on the state word. */
-struct waiter {
-	uint32_t state; /* (a) see above */
-	struct g *gp;   /* (c) NULL: an external thread */
-};
-
-/*
- * Undo an unfinished wait: dequeue the sudog of w.  Called when a timeout, a cancellation or the
- * end of the run has claimed w, and for a G that shutdown kills after it was woken (result 0) and
- * before it ran: then a grant that it received is passed on.  Runs on g0 or on the waiting external
- * thread, with no lock held.
- */
-typedef void (*unwait_fn)(struct waiter *w);
-
-/* A waiter's place in one queue.  A G has one inside, which serves every wait except select. */
-struct sudog {
-	/* the tree of the parking table, see parkinglot.c */
-	struct sudog *left, *right, *tail;
-	int64_t due; /* from this time on an unlock hands the mutex over: MUTEX-4 of wait/mutex.c,
-			PARKED-5 of posix/parked.h */
-	/* fields that every wait touches, in one cache line of a G */
-	struct waiter *w;
-	struct sudog *next, *prev; /* in the queue of its object (parkinglot.c: address) */
-	const void *key;           /* the object: an address, a channel, a side of an fd */
-	void *elem;                /* the element to send, or the place to receive it */
-	uint32_t priority;         /* in the tree */
-	uint16_t kind;             /* free for the object: reader or writer, ... */
-	bool queued;               /* it is in a queue */
-	bool chosen;               /* (w) the peer of a channel, or an event, matched this sudog */
-};
-
-/* --- G --- */
-
-enum { G_NAME_MAX = 64 };
-
-/*
- * g.resume: work of the next switch to the G.  Any bit sends the switch to the slow path
- * (sched.c: begin_g0, resume_slow_g0).  Written by the owner of the G only, so never stale.
- */
-enum {
-	/* The wait has a deadline, so its timer may be armed.  Set by park_g0, cleared by
-	 * end_wait_g0. */
-	RESUME_TIMED = 1 << 0,
-	/* Only its own M may run it (PIN-1).  Set and cleared by gmp_lock_thread and its
-	 * inverse. */
-	RESUME_BOUND = 1 << 1,
-	/* It has exception state of a C++ runtime on its stack, see machine/cxx.h.  Set by
-	 * sched_leave_cxx, cleared by end_wait_g0. */
-	RESUME_CXX = 1 << 2,
-	/* It runs only on one M, which runs others too (PIN-2).  Set by gmp_pin and for GMP_PINNED,
-	 * cleared by gmp_unpin. */
-	RESUME_PINNED = 1 << 3,
-	/* Call sched.on_arrive once.  Set by observe/, cleared by resume_slow_g0. */
-	RESUME_OBSERVED = 1 << 4,
-	/* Made by gmp_go and has not run, so that only the run queue has a pointer to it (G-3).
-	 * Set by gmp_go, cleared by begin_g0. */
-	RESUME_UNSHARED = 1 << 5,
-	/* The time since ready_at must be recorded: observe/latency.h, which sets and clears it. */
-	RESUME_MEASURED = 1 << 6,
-	/* It has thread-locals of its own: variant/owntls.h.  Set at the spawn or the first run,
-	 * never cleared. */
-	RESUME_OWN_TLS = 1 << 7,
-};
-
-/* g.at_end: work of the G's end.  Set by the G's M, cleared when the work is done. */
-enum {
-	AT_END_LOCALS = 1 << 0,    /* it has locals: sched.locals_end */
-	AT_END_TIMER_RUN = 1 << 1, /* a timer started it: sched.timer_run_end */
-	AT_END_OWN_TLS = 1 << 2,   /* destructors of its own thread-locals: owntls_end */
-};
-
-/* A function that runs on the G's stack when it ends, also by gmp_exit. */
-struct cleanup {
-	struct cleanup *next;
-	void (*fn)(void *arg);
-	void *arg;
-};
+#include "timerheap_state.h"
+#include "upcalls.h"
+#include "variant_state.h"
+#include "waiter_state.h"
+#include "waitreason.h"
 
 struct g {
 	/* fields that a switch touches: one cache line */
@@ -281,158 +99,11 @@ _Static_assert(offsetof(struct g, sudog.w) / CACHE_LINE ==
 		       offsetof(struct g, sudog.chosen) / CACHE_LINE,
 	       "a wait touches one line of the sudog");
 
-/* The unit of `born`: 17 ms; it wraps after two years. */
-enum { BORN_SHIFT = 24 };
-
-static inline uint32_t g_born_at(int64_t ns)
-{
-	return (uint32_t)((uint64_t)ns >> BORN_SHIFT);
-}
-
 /* The C++ exception state of a parked G with RESUME_CXX, above its first frame. */
 static inline struct cxx_globals *g_cxx(const struct g *gp)
 {
 	return (struct cxx_globals *)stack_top(gp->stack, gp->stack_class) - 1;
 }
-
-/* --- P --- */
-
-enum {
-	RUNQ_SIZE = 2048, /* of the ring of a P: see runq.h */
-	RUNQ_BATCH = 128, /* at most so many Gs move to or from the global queue at a time */
-	GQ_CAP_MIN = 128, /* least entries of a lane of the global queue; a page holds them */
-	GFREE_CACHE = 64, /* free g structs of a P */
-};
-
-/*
- * Status word of a P.
- *
- *   bits 0..1   enum p_status
- *   bit  2      P_LONG, with P_BLOCKED only: the section is expected to be long, so any M that
- *               needs a P takes this one at once (blocking.c, BLOCK-5).  A hint: it may be wrong
- *               either way.
- *   bits 3..31  with P_BLOCKED only: the number of the M in blocking code.  An M therefore never
- *               mistakes a section of another M in the same P for its own.
- *
- *   state    meaning                                    entered from    by
- *   IDLE     on sched.pidle, no M, empty queues         RUNNING         its M: pidle_put       (l)
- *                                                       RETIRED         p_revive               (l)
- *   RUNNING  an M runs it, or is about to: between a    IDLE            pidle_get, sched_regain_p,
- *            hand-off and acquirep it has no M                          acquirep               (l)
- *                                                       BLOCKED         its M or a taker, by
- *                                                                       compare-and-swap
- *   RETIRED  beyond procs: no M, empty queues           IDLE            p_dismiss              (l)
- *                                                       RUNNING         p_retire, p_idle_locked (l)
- *   BLOCKED  its M is in blocking code                  RUNNING         its M: gmp_block_enter
- *
- * Staleness: an unlocked read may be outdated in every direction.  Under sched.lock only the change
- * between RUNNING and BLOCKED can happen meanwhile, so a taker decides by the compare-and-swap.
- */
-enum p_status { P_IDLE = 0, P_RUNNING = 1, P_RETIRED = 2, P_BLOCKED = 3 };
-enum { P_STATUS_MASK = 3, P_LONG = 1 << 2, P_BLOCKED_M_SHIFT = 3 };
-
-_Static_assert(P_BLOCKED == (int)P_STATUS_MASK, "the states fill the mask");
-_Static_assert((P_LONG & P_STATUS_MASK) == 0 && P_LONG < 1 << P_BLOCKED_M_SHIFT,
-	       "P_LONG lies between the state and the number of the M");
-
-/* How long the sections of one call of gmp_block_enter last. */
-struct section {
-	uint32_t ticks; /* moving average in cpu_ticks, capped; 0: none was timed */
-	uint32_t begun;
-};
-enum { SECTION_SITES = 64 };
-
-/*
- * p.attention: why the M of a P leaves the fast path of schedule_g0 (attend_g0) at its next step.
- * A bit that is set although the cause is gone costs one slow step; a bit that is missing would
- * delay its cause without bound.  Set by other threads with an atomic or; cleared by the owner, and
- * RETIRE also under sched.lock.
- */
-enum {
-	/* The runtime stops.  Set by sched_stop; never cleared. */
-	ATTENTION_STOP = 1 << 0,
-	/* The P is beyond procs: retire it (p_retire).  Set by p_dismiss, also cleared by
-	 * p_revive. */
-	ATTENTION_RETIRE = 1 << 1,
-	/* Thieves may come: call p_open.  Set by p_share. */
-	ATTENTION_SHARE = 1 << 2,
-	/* The running G yields at its next checkpoint, except for PREEMPT-6, where the checkpoint
-	 * clears the bit.  Set by sched_ask_yield. */
-	ATTENTION_YIELD = 1 << 3,
-	/* GMP_DEBUG=chaos: each step takes the slow path (variant/chaos.c).  Constant. */
-	ATTENTION_CHAOS = 1 << 4,
-	/* Gs that are pinned to the P's M may be in m->pinned.  Set by pin_send and p_bind, cleared
-	 * by pin_take.  May be set although the list is empty, or the P has another M. */
-	ATTENTION_PINNED = 1 << 5,
-	/* PICK-3 at the next switch: the P has switched only a few times for a while, or a G in the
-	 * global queue must not wait longer.  Set by sched_ask_check. */
-	ATTENTION_CHECK = 1 << 6,
-	/* It is the turn of the second ring: PICK-4.  Set and cleared by pick.c. */
-	ATTENTION_YIELDED = 1 << 7,
-	/* Work of the next switch: no checkpoint yields for it.  A yield would move a G of an event
-	 * behind all Gs that have yielded, for a bit that its wakeup may have set itself; and a G
-	 * that computes would wait for all of them at each event. */
-	ATTENTION_AT_SWITCH = ATTENTION_CHECK | ATTENTION_YIELDED,
-};
-
-/* Written by the owner alone, read by any thread. */
-struct counters {
-	uint64_t spawns, exits, binds, unbinds, switches, steals, stolen, overflows, wakeups, parks,
-		spins, timers_fired, blocks, ran;
-};
-
-/* --- scheduling latency: observe/latency.h --- */
-
-/* A run of a G that sysmon has seen in two polls: PREEMPT-6.  It is that of an earlier G if sysmon
- * has not seen the present one. */
-struct stay {
-	int tid;       /* (a) of its M; the last to be written */
-	int64_t since; /* (a) os_now of the last poll that saw the P switch; written first */
-	int64_t cpu;   /* (a) os_thread_cpu_time of the M then, at the latest */
-};
-
-enum { LATENCY_BUCKETS = 168 }; /* up to 2^43 cpu_ticks, about an hour */
-
-struct latency {
-	uint64_t samples;             /* (a) measurements */
-	uint64_t max;                 /* (a) cpu_ticks */
-	uint64_t in[LATENCY_BUCKETS]; /* (a) by octave and quarter: the sum of the weights */
-};
-
-/* sysmon's record of the run that a P is in. */
-struct watched_run {
-	uint64_t steps;       /* (a) what run_steps was */
-	int64_t since;        /* (a) when sysmon first saw that; NEVER: nothing runs */
-	int64_t queued_since; /* (o) sysmon's: since when a queue has the same first G */
-	uint64_t heads[2]; /* (o) sysmon's: of both rings, if a G was queued; otherwise NO_HEAD */
-	const void *next;  /* (o) sysmon's: runnext */
-};
-
-/* What a spinning M has read of a P: PICK-2. */
-struct probe {
-	uint64_t switches; /* when the search began */
-	uint32_t head;     /* at the last probe */
-};
-
-enum { GLOBAL_INTERVAL = 61 }; /* PICK-3; a prime: no beat with a rhythm of the program */
-
-/* When a P last checked the global queue and its second ring: pick.c.  Times are variant_ticks,
- * counts are lower halves. */
-struct turns {
-	uint32_t every; /* so many switches after it the next one is due */
-	uint32_t from;  /* the count of switches then */
-	uint32_t took;  /* PICK-3: that count when a check last took a G of the global queue */
-	uint32_t head;  /* yieldhead then; less by the Gs of the second lane that passed it by */
-	uint64_t since; /* the time then */
-	uint64_t began; /* PICK-4: the start of the turn */
-	uint64_t end;   /* PICK-4: no G of the turn begins to run after it */
-	int64_t credit; /* PICK-4: how long the second lane must run beside the first ring */
-	const struct g *next; /* PICK-4: runnext when a turn became due, while it is there; compared
-			       * only */
-	uint32_t mark;        /* PICK-4: runqtail when a turn became due, or when next was gone */
-	uint32_t left;        /* PICK-4: so many Gs may still run in the turn */
-	bool due;             /* PICK-4: a turn begins once runqhead has reached mark */
-};
 
 struct p {
 	/* fields that the owner writes at every step of the scheduler */
@@ -483,7 +154,7 @@ struct p {
 	struct turns turns;    /* (o) PICK-3, PICK-4 */
 	uint64_t sample_in;    /* (o) Gs that become runnable until one is measured */
 	int id;                /* (c) */
-	uint32_t status;       /* (a) see above; under (l), except for P_BLOCKED */
+	uint32_t status;       /* (a) proc_state.h; under (l), except for P_BLOCKED */
 	int tid;               /* (a) the kernel's thread id of its M; 0: in a hand-off */
 	struct stay stay;      /* (a) written by sysmon */
 	struct p *link;        /* (l) idle list */
@@ -492,49 +163,6 @@ struct p {
 	struct watched_run watched;
 	uint64_t pauses;      /* (o) odd: its M does work of the runtime; see run_pause */
 	struct probe *probes; /* (o) of each P, for steal_work; too large for g0 */
-};
-
-/* --- M --- */
-
-/*
- * m.taken: whether the P of an M was taken while its G computes or sleeps in the kernel
- * (monitor/preempt.h).
- *
- *   P_KEPT    its P was not taken by preemption
- *   P_ASKED   sysmon is about to take the P.  Entered from KEPT or WANTED by sysmon, under
- *             sched.lock; left by compare-and-swap: by the M, which keeps the P for now, or by
- *             sysmon
- *   P_TAKEN   the M runs its G without a P, and m->p is stale.  Entered from ASKED by sysmon, or
- *             from WANTED by the M, under sched.lock; left by the M when it stops or gets a P
- *   P_WANTED  the M was in a P section when sysmon asked; it gives the P up when it begins the next
- *             one.  Entered from ASKED by the M or by sysmon; left by the M, to KEPT if its G
- *             leaves the stack first, or by sysmon, which asks again.  May be set although the run
- *             that sysmon has judged (m.taken_run) is over
- */
-enum taken { P_KEPT = 0, P_ASKED = 1, P_TAKEN = 2, P_WANTED = 3 };
-
-/*
- * m.leave: how the OS thread of an M whose G makes no call leaves a run that ends
- * (variant/abandon.h).
- *
- *   LEAVE_NONE      not asked
- *   LEAVE_ASKED     asked by a signal.  Entered by the end of the run; left by the thread, to NONE
- *                   if it cannot leave now
- *   LEAVE_LEFT      the thread has left the runtime.  Left by an exchange of either side
- *   LEAVE_ENDED     the thread has ended first: the end of the run frees m
- *   LEAVE_DETACHED  the run has ended first: the thread frees m
- */
-enum leave { LEAVE_NONE, LEAVE_ASKED, LEAVE_LEFT, LEAVE_ENDED, LEAVE_DETACHED };
-
-/* Commit step of a park: called on g0 once the G is off its stack; arms, publishes, unlocks.  It
- * must not touch the G after another thread can see what it published. */
-typedef void (*commit_fn)(void *arg);
-
-/* An M that the CPU profile may sample: observe/cpusample.h.  Guarded by its lock. */
-struct sampled {
-	struct m *next, **at; /* all Ms whose OS threads run; at: what points to it */
-	int tid;
-	int timer; /* -1: none */
 };
 
 struct m {
@@ -612,65 +240,7 @@ struct m {
 	struct san_stack san;
 };
 
-/* --- the scheduler: one per process --- */
-
-enum { PROCS_MAX = 1024 };
-
-/* A joinable G has ended; on g0. */
-typedef void (*exit_fn)(struct g *gp);
-/* An OS thread that runs one G is about to jump out of its calls; on its stack, no locks held. */
-typedef void (*kill_fn)(const struct m *m);
-/* An M, in its outermost P section and on the stack of its G, was asked for its P; locks before
- * LR_SCHED may be held.  Returns true if it has given the P up. */
-typedef bool (*give_fn)(struct m *m);
-/* A G ends; on its stack; may wait. */
-typedef void (*end_fn)(struct g *gp);
-/* No G can run, no timer is armed, no waiter waits for an fd.  Reports a deadlock and ends the
- * process, or returns after how many ns to call it again (NEVER: no need). */
-typedef int64_t (*stall_fn)(void);
-
-/* On sysmon, no locks held. */
-typedef void (*delegated_fn)(void);
-/* The same; returns when to call again.  now: os_now. */
-typedef int64_t (*sched_fn)(int64_t now);
-/* The same; true: call again in a second. */
-typedef bool (*watch_fn)(void);
-
-/* The step on g0 of m->curg, which has left its stack.  Ends in a jump. */
-typedef int (*leave_fn)(void *m);
-
-/* Observes a G that has just left its stack, to wait or to end; on g0, no locks held. */
-typedef void (*observe_fn)(struct g *gp);
-
-/* See variant/leave.h. */
-struct leave_steps {
-	leave_fn park, yield, exit, without_p, exit_without_p;
-};
-
 enum runstate { RUN_NONE, RUN_STARTING, RUN_ON, RUN_STOPPING };
-
-/* Lanes of the global queue: Gs that an event made runnable, new Gs, and Gs that have yielded
- * (runq.h, RUNQ-5 and RUNQ-6). */
-enum lane { LANE_RUN, LANE_NEW, LANE_YIELD, LANES };
-
-/*
- * Compact form of a G that has not run: all that its g struct holds by then.  An entry of LANE_NEW
- * is such a record or, with fn NULL, the G that arg points to.
- */
-struct unstarted {
-	gmp_fn fn;
-	void *arg;
-	uint64_t id;
-	uintptr_t made_at;
-};
-
-/* A ring that grows in reserved address space: no allocation, no links.  The entries of LANE_NEW
- * are struct unstarted, of the other lanes struct g *. */
-struct gqueue {
-	void *slot;            /* (c) */
-	uint32_t size;         /* (c) of an entry, in bytes */
-	uint32_t head, n, cap; /* (l) cap is a power of two */
-};
 
 struct sched {
 	/* These outlive a run: external threads read them, and count in `external`, at any time. */

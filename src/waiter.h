@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Waiter: claim one, and collect the claimed in a list (the wait protocol: park.h; the states:
- * types.h).
+ * waiter_state.h).
  */
 #ifndef GMP_WAITER_H
 #define GMP_WAITER_H

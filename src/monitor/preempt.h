@@ -25,8 +25,8 @@
  *    6 inside - 1, release     ORD(preempt)
  *
  * Store-buffering (Dekker): the M writes `inside` and reads `taken` (P_KEPT, P_ASKED, P_TAKEN,
- * P_WANTED of types.h); sysmon writes `taken` and reads `inside`.  At least one sees the other's
- * write.  If the M sees ASKED and sysmon sees inside == 0, the compare-and-swap decides.
+ * P_WANTED of handoff_state.h); sysmon writes `taken` and reads `inside`.  At least one sees the
+ * other's write.  If the M sees ASKED and sysmon sees inside == 0, the compare-and-swap decides.
  * sysmon reads `inside` before the status: an M that enters blocking code changes the status inside
  * of a section, so if that section is over, sysmon sees what it has left.
  *

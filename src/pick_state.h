@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* Pick state: what a P remembers between two checks of its queues (pick.h). */
+#ifndef GMP_PICK_STATE_H
+#define GMP_PICK_STATE_H
+
+#include "base/base.h"
+
+/* What a spinning M has read of a P: PICK-2. */
+struct probe {
+	uint64_t switches; /* when the search began */
+	uint32_t head;     /* at the last probe */
+};
+
+enum { GLOBAL_INTERVAL = 61 }; /* PICK-3; a prime: no beat with a rhythm of the program */
+
+/* When a P last checked the global queue and its second ring: pick.c.  Times are variant_ticks,
+ * counts are lower halves. */
+struct turns {
+	uint32_t every; /* so many switches after it the next one is due */
+	uint32_t from;  /* the count of switches then */
+	uint32_t took;  /* PICK-3: that count when a check last took a G of the global queue */
+	uint32_t head;  /* yieldhead then; less by the Gs of the second lane that passed it by */
+	uint64_t since; /* the time then */
+	uint64_t began; /* PICK-4: the start of the turn */
+	uint64_t end;   /* PICK-4: no G of the turn begins to run after it */
+	int64_t credit; /* PICK-4: how long the second lane must run beside the first ring */
+	const struct g *next; /* PICK-4: runnext when a turn became due, while it is there; compared
+			       * only */
+	uint32_t mark;        /* PICK-4: runqtail when a turn became due, or when next was gone */
+	uint32_t left;        /* PICK-4: so many Gs may still run in the turn */
+	bool due;             /* PICK-4: a turn begins once runqhead has reached mark */
+};
+
+#endif
