@@ -459,15 +459,15 @@ void allgs_forget(void)
 static noinline void run_at_end(struct g *gp)
 {
 	if (gp->at_end & AT_END_LOCALS)
-		sched.locals_end(gp);
+		sched.up.locals_end(gp);
 	if (gp->at_end & AT_END_OWN_TLS) {
 		owntls_end();
 		if (gp->at_end & AT_END_LOCALS) /* of its destructors */
-			sched.locals_end(gp);
+			sched.up.locals_end(gp);
 	}
 	if (gp->at_end & AT_END_TIMER_RUN) {
 		gp->at_end &= (uint8_t)~AT_END_TIMER_RUN; /* shutdown may kill gp from here on */
-		sched.timer_run_end(gp);
+		sched.up.timer_run_end(gp);
 	}
 }
 

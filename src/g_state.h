@@ -30,7 +30,7 @@ enum {
 	/* It runs only on one M, which runs others too (PIN-2).  Set by gmp_pin and for GMP_PINNED,
 	 * cleared by gmp_unpin. */
 	RESUME_PINNED = 1 << 3,
-	/* Call sched.on_arrive once.  Set by observe/, cleared by resume_slow_g0. */
+	/* Call sched.up.on_arrive once.  Set by observe/, cleared by resume_slow_g0. */
 	RESUME_OBSERVED = 1 << 4,
 	/* Made by gmp_go and has not run, so that only the run queue has a pointer to it (G-3).
 	 * Set by gmp_go, cleared by begin_g0. */
@@ -44,8 +44,8 @@ enum {
 
 /* g.at_end: work of the G's end.  Set by the G's M, cleared when the work is done. */
 enum {
-	AT_END_LOCALS = 1 << 0,    /* it has locals: sched.locals_end */
-	AT_END_TIMER_RUN = 1 << 1, /* a timer started it: sched.timer_run_end */
+	AT_END_LOCALS = 1 << 0,    /* it has locals: sched.up.locals_end */
+	AT_END_TIMER_RUN = 1 << 1, /* a timer started it: sched.up.timer_run_end */
 	AT_END_OWN_TLS = 1 << 2,   /* destructors of its own thread-locals: owntls_end */
 };
 

@@ -22,7 +22,7 @@ static int64_t stall_check(int64_t until)
 {
 	if (!sched_is_stalled())
 		return until;
-	int64_t ns = sched.stalled();
+	int64_t ns = sched.up.stalled();
 
 	return ns == NEVER ? until : min_of(until, rt_now() + ns);
 }

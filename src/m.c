@@ -177,7 +177,7 @@ noinline bool m_holds_p(struct m *m)
 	if (cas_acq(&m->taken, &was, (uint8_t)P_WANTED)) /* ORD(preempt) */
 		was = P_WANTED;
 	if (was == P_WANTED && m->inside == 1)
-		return !sched.give_p_up(m);
+		return !sched.up.give_p_up(m);
 	return was != P_TAKEN;
 }
 

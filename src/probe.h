@@ -24,7 +24,7 @@
  *
  * Not here: a G that leaves its stack is observed by the leave steps (variant/leave.h).  Events
  * that are not of a G are emitted where their counter is increased (base/emit.h).  The observer of
- * GMP_DEBUG=check is called by sched.on_leave, on_exit and on_arrive.
+ * GMP_DEBUG=check is called by sched.up.on_leave, on_exit and on_arrive.
  */
 #ifndef GMP_PROBE_H
 #define GMP_PROBE_H

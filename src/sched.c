@@ -165,7 +165,7 @@ leaves_by_jump static noinline int resume_slow_g0(struct m *m, struct g *gp, uin
 		return pin_send(m, gp) ? restart_search_g0(m) : leave_g0(m);
 	if (gp->resume & RESUME_OBSERVED) {
 		gp->resume &= (uint8_t)~RESUME_OBSERVED;
-		sched.on_arrive(gp);
+		sched.up.on_arrive(gp);
 	}
 	return end_wait_g0(m, gp, state);
 }
@@ -298,7 +298,7 @@ leaves_by_jump int sched_exit_g0(void *arg)
 	if (unlikely(gp == sched.main))
 		sched_stop();
 	if (ld_acq(&gp->join)) /* ORD(join); after either call gp may be reused */
-		sched.joinable_exit(gp);
+		sched.up.joinable_exit(gp);
 	else
 		g_free(pp, gp);
 	return schedule_g0(m);

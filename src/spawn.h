@@ -29,12 +29,12 @@ struct g *green_new_deferred(gmp_fn fn, void *arg, int *err);
 /* Sets *klass to the size class for `size` bytes, 0 for the default, and reserves a stack if it is
  * not of the default class.  Returns 0 or a negative errno. */
 int stack_class_of(size_t size, unsigned *klass);
-/* sched.joinable_exit: gp, which was joinable when it was made, has ended.  On g0. */
+/* sched.up.joinable_exit: gp, which was joinable when it was made, has ended.  On g0. */
 void green_exited(struct g *gp);
 /* Shutdown: if a thread waits to join gp, claims it with -ESRCH. */
 void green_release_joiner(struct g *gp);
 
-/* sched.timer_run_end, in sleep.c: gp, which a gmp_timer started, has ended or is killed. */
+/* sched.up.timer_run_end, in sleep.c: gp, which a gmp_timer started, has ended or is killed. */
 void timer_run_ended(struct g *gp);
 
 #endif

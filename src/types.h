@@ -255,28 +255,15 @@ struct sched {
 	uint64_t fpwords;         /* (c) floating-point control words that Gs begin with */
 	unsigned stack_class;     /* (c) the default one */
 	bool library;             /* (c) begun by gmp_start */
-	bool never_deadlocked;   /* (c) no deadlock is reported: threads or signals end each wait */
-	bool threads;            /* (c) Gs run as OS threads */
-	bool own_tls;            /* (c) GMP_OWN_TLS: of all Gs; not with threads */
-	bool begins_otherwise;   /* (c) one of the two: the first run of a G is another one */
+	bool never_deadlocked; /* (c) no deadlock is reported: threads or signals end each wait */
+	bool threads;          /* (c) Gs run as OS threads */
+	bool begins_otherwise; /* (c) threads or GMP_OWN_TLS: the first run of a G is another one */
 	uint64_t external_exits; /* (a) ends of Gs that no P counts */
 	int slack;               /* (c) timer slack of the thread that began the run, in ns */
 	int64_t start_now;       /* (c) clock and cpu_ticks at the start, to convert the latter */
 	uint64_t start_ticks;    /* (c) */
 
-	/* Calls into higher floors.  Each pointer has one value, set once in run/run.c. */
-	exit_fn joinable_exit;     /* (c) spawn.c:green_exited */
-	give_fn give_p_up;         /* (c) handoff.c:sched_give_p_up */
-	kill_fn thread_killed;     /* (c) io/cleanup.c:leftovers_killed */
-	end_fn locals_end;         /* (c) wait/fls.c:fls_end, with AT_END_LOCALS */
-	end_fn timer_run_end;      /* (c) wait/sleep.c:timer_run_ended, with AT_END_TIMER_RUN */
-	stall_fn stalled;          /* (c) observe/dump/deadlock_report.c:report_stall; on g0 */
-	delegated_fn on_delegated; /* (c) observe/dump/dump_signal.c:dump_signal_delegated */
-	sched_fn schedtrace;       /* (c) observe/trace/schedtrace.c:schedtrace_report; NULL: off */
-	watch_fn long_waits;       /* (c) observe/dump/cycle.c:cycles_watch: see monitor/sysmon.c */
-	observe_fn on_leave;  /* (c) observe/check/check.c:on_leave; NULL: GMP_DEBUG=check is off */
-	observe_fn on_exit;   /* (c) observe/check/check.c:on_exit_of; likewise */
-	observe_fn on_arrive; /* (c) observe/check/check.c:on_arrive, with RESUME_OBSERVED */
+	struct upcalls up; /* (c) */
 
 	int procs aligned_to(CACHE_LINE); /* (a) what gmp_procs returns */
 	int npidle;                       /* (a) Ps without an M */

@@ -27,7 +27,7 @@ struct leftover {
 void leftover_add(struct leftover *l, void (*end)(struct leftover *l));
 void leftover_del(struct leftover *l);
 
-/* sched.thread_killed: free the leftovers of the G that owns m, before its stack goes. */
+/* sched.up.thread_killed: free the leftovers of the G that owns m, before its stack goes. */
 void leftovers_killed(const struct m *m);
 /* Free all leftovers: their Gs were killed.  No thread is inside the runtime. */
 void leftovers_fini(void);

@@ -33,7 +33,7 @@
  *     one more pass, otherwise it wakes for the next pass.
  *   - An OS thread of the runtime has ended: join it.
  *   - A green thread has waited for a second for a known G (a mutex, a join): search for cycles, at
- *     most once a second (sched.long_waits).
+ *     most once a second (sched.up.long_waits).
  *   - Work is delegated to it (sched.delegated): a signal asks for a dump, or a handler of the
  *     program has ended a wait.  Both end the pause between two polls (sched.sysmon_called).
  *   - GMP_DEBUG=schedtrace: write a report whenever it is due, also while all Ps are idle.
@@ -443,7 +443,8 @@ static bool trim_parked(struct g *gp, int64_t now)
 
 	if (state != WAITER_ARMED)
 		return state == WAITER_BUSY; /* held by another thread: later */
-	if (gp->stack && !sched.on_leave) { /* GMP_DEBUG=stack measures how deep stacks were used */
+	if (gp->stack &&
+	    !sched.up.on_leave) { /* GMP_DEBUG=stack measures how deep stacks were used */
 		size_t bytes = stack_trim_below(gp->stack, gp->ctx.sp);
 
 		if (bytes)
@@ -470,7 +471,7 @@ static void scan_gs(int64_t now)
 	for (; mon.cursor < end; mon.cursor++)
 		mon.unfinished |= trim_parked(g_at(mon.cursor), now);
 	if (mon.cursor >= made && mon.long_waits && !sched.threads) {
-		mon.long_waits = sched.long_waits();
+		mon.long_waits = sched.up.long_waits();
 		mon.unfinished |= mon.long_waits;
 	}
 	mon.pass_cost += os_cpu_time() - began;
@@ -592,10 +593,10 @@ static void *sysmon_main(void *arg)
 			xchg_seq(&sched.sysmon_called,
 				 0); /* ORD(sysmon): before delegated and stop */
 		if (unlikely(ld_rlx(&sched.delegated)))
-			sched.on_delegated();
+			sched.up.on_delegated();
 		longrun_write();
 		if (unlikely(now >= mon.next_report))
-			mon.next_report = sched.schedtrace(now);
+			mon.next_report = sched.up.schedtrace(now);
 		if (chaos_on()) {
 			chaos_disturb_one();
 			preempt_chaos();
@@ -620,7 +621,7 @@ int sysmon_start(void)
 	mon.quiet = SHORT_POLLS + 10;
 	mon.active = os_now();
 	mon.next_period = mon.next_pass = mon.active + PASS_NS;
-	mon.next_report = sched.schedtrace ? mon.active : NEVER;
+	mon.next_report = sched.up.schedtrace ? mon.active : NEVER;
 	longrun_begin();
 	preempt_begin();
 	return os_thread_start(&mon.thread, sysmon_main, NULL, MONITOR_STACK);

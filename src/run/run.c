@@ -225,8 +225,7 @@ static void run_reset(const struct options *options, bool library)
 	sched.options = *options;
 	sched.library = sched.never_deadlocked = library;
 	sched.threads = sched_generation()->threads;
-	sched.own_tls = options->c.flags & GMP_OWN_TLS && !sched.threads;
-	sched.begins_otherwise = sched.threads || sched.own_tls;
+	sched.begins_otherwise = sched.threads || options->c.flags & GMP_OWN_TLS;
 	if (options->debug & DEBUG_virtual)
 		vtime_begin();
 	st_rlx(&sched.chaos, (uint32_t)(options->debug & DEBUG_chaos));
@@ -248,16 +247,16 @@ static void run_reset(const struct options *options, bool library)
 /* Sets what lower floors call on higher ones. */
 static void run_wire(void)
 {
-	sched.joinable_exit = green_exited;
-	sched.give_p_up = sched_give_p_up;
-	sched.thread_killed = leftovers_killed;
-	sched.locals_end = fls_end;
-	sched.timer_run_end = timer_run_ended;
-	sched.stalled = report_stall;
-	sched.on_delegated = dump_signal_delegated;
-	sched.long_waits = cycles_watch;
+	sched.up.joinable_exit = green_exited;
+	sched.up.give_p_up = sched_give_p_up;
+	sched.up.thread_killed = leftovers_killed;
+	sched.up.locals_end = fls_end;
+	sched.up.timer_run_end = timer_run_ended;
+	sched.up.stalled = report_stall;
+	sched.up.on_delegated = dump_signal_delegated;
+	sched.up.long_waits = cycles_watch;
 	if (sched.options.debug & DEBUG_schedtrace)
-		sched.schedtrace = schedtrace_report;
+		sched.up.schedtrace = schedtrace_report;
 	proc_set_entry(m_main);
 	gmp__fatal_describe(report_self);
 }
@@ -276,7 +275,7 @@ static int run_begin_modules(void)
 	leave_init();
 	if (!err)
 		err = tracing_begin(&why);
-	if (!err && sched.own_tls)
+	if (!err && sched.begins_otherwise && !sched.threads)
 		err = own_tls_begin(&why);
 	if (err && why)
 		write_error(why);

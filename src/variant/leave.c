@@ -21,8 +21,8 @@ static void observe(struct m *m)
 	struct g *gp = m->curg;
 
 	sched_leave_cxx(m, gp);
-	if (sched.on_leave)
-		sched.on_leave(gp);
+	if (sched.up.on_leave)
+		sched.up.on_leave(gp);
 }
 
 leaves_by_jump static noinline int park_observed_g0(void *m)
@@ -41,7 +41,7 @@ leaves_by_jump static noinline int exit_observed_g0(void *arg)
 {
 	struct m *m = arg;
 
-	sched.on_exit(m->curg);
+	sched.up.on_exit(m->curg);
 	return sched_exit_g0(m);
 }
 
@@ -58,8 +58,8 @@ leaves_by_jump static noinline int exit_without_p_observed_g0(void *arg)
 	struct m *m = arg;
 	struct g *gp = m->curg;
 
-	if (sched.on_leave) {
-		sched.on_leave(gp);
+	if (sched.up.on_leave) {
+		sched.up.on_leave(gp);
 		gp->resume &= (uint8_t)~RESUME_OBSERVED;
 	}
 	return sched_without_p_g0(m);
@@ -176,8 +176,8 @@ int leave_own_tls(const char **why)
 void leave_init(void)
 {
 	memset(&leave, 0, sizeof(leave)); /* a parent of this process may have held the lock */
-	leave.observed = sched.on_leave || cxx_of_thread();
-	leave.exits_observed = sched.on_exit != NULL;
+	leave.observed = sched.up.on_leave || cxx_of_thread();
+	leave.exits_observed = sched.up.on_exit != NULL;
 
 	bool observed = leave.observed;
 

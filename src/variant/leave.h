@@ -16,7 +16,7 @@
  *                                                        without_p and exit_without_p)
  *   own        the first G with own thread-locals        unloads its block (step 4 of
  *                                                        variant/owntls.h); exit also releases it
- *   observed   GMP_DEBUG=check, or a C++ runtime, from   calls sched.on_leave, saves the exception
+ *   observed   GMP_DEBUG=check, or a C++ runtime, from   calls up.on_leave, saves the exception
  *              the start of the run                      state (CXX-1); of a G that ends it calls
  *                                                        on_exit or on_leave only
  *   plain      always                                    the step itself

@@ -103,7 +103,7 @@ static void thread_end(struct m *m, struct g *gp)
 	if (gp->stack_class != sched.stack_class)
 		stack_unpromise(gp->stack_class, 1); /* reserved, and never used */
 	if (ld_acq(&gp->join))                       /* ORD(join) */
-		sched.joinable_exit(gp);
+		sched.up.joinable_exit(gp);
 	else
 		g_free(NULL, gp);
 }
@@ -111,7 +111,7 @@ static void thread_end(struct m *m, struct g *gp)
 static _Noreturn void thread_leave(struct m *m, int how)
 {
 	if (how == KILLED)
-		sched.thread_killed(m);
+		sched.up.thread_killed(m);
 	longjmp(*(jmp_buf *)m->way_out, how);
 }
 

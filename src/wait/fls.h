@@ -5,7 +5,7 @@
 
 #include "types.h"
 
-/* sched.locals_end: runs the destructors of gp, with AT_END_LOCALS.  On gp's stack; may wait.
+/* sched.up.locals_end: runs the destructors of gp, with AT_END_LOCALS.  On gp's stack; may wait.
  * */
 void fls_end(struct g *gp);
 /* Shutdown: frees the table of a g struct, and runs no destructor. */

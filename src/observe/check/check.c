@@ -2,8 +2,8 @@
 /*
  * GMP_DEBUG=check: finds uses of C that are correct in OS threads and wrong in green threads.
  *
- * The scheduler calls hooks on g0: sched.on_leave and sched.on_exit after the G has left its stack
- * and before another M can take it, so that its backtrace is that of a parked G; sched.on_arrive
+ * The scheduler calls hooks (sched.up) on g0: on_leave and on_exit after the G has left its stack
+ * and before another M can take it, so that its backtrace is that of a parked G; on_arrive
  * before it continues, on the OS thread where it does. Without the check the hooks are NULL, and
  * the scheduler skips the steps that call them (variant/leave.h).
  *
@@ -435,9 +435,9 @@ int check_begin(void)
 	tlswatch_begin();
 	keywatch_begin();
 	check.held = (held_fn)dlsym(RTLD_DEFAULT, "gmp_check_mutexes");
-	sched.on_leave = on_leave;
-	sched.on_exit = on_exit_of;
-	sched.on_arrive = on_arrive;
+	sched.up.on_leave = on_leave;
+	sched.up.on_exit = on_exit_of;
+	sched.up.on_arrive = on_arrive;
 	return 0;
 }
 

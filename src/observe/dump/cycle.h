@@ -8,8 +8,8 @@
 /* Print all cycles to stderr. No green thread runs any more. */
 void cycles_print(void);
 
-/* For sched.long_waits: print each new cycle while other green threads run. Returns true if a green
- * thread of a possible cycle could not be held: the caller must call again. */
+/* For sched.up.long_waits: print each new cycle while other green threads run. Returns true if a
+ * green thread of a possible cycle could not be held: the caller must call again. */
 bool cycles_watch(void);
 /* Start of a run: forget the reported cycles. */
 void cycles_reset(void);
