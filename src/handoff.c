@@ -63,7 +63,7 @@ void sched_hand_off(struct p *pp, bool blocked)
 		rests = !started;
 		if (rests) { /* no memory or no OS thread */
 			p_idle_locked(pp);
-			add_rlx(&sched.refused, !blocked);
+			add_rlx(&sched.total.refused, !blocked);
 		}
 		unlock(&sched.lock, LR_SCHED);
 	}
@@ -86,7 +86,7 @@ static bool m_is_there_locked(void)
 	bool full = sched.nm - sched.nresting >= sched.nmlimit;
 
 	if (full)
-		add_rlx(&sched.refused, 1);
+		add_rlx(&sched.total.refused, 1);
 	return !full && spare_may_start();
 }
 
@@ -99,7 +99,7 @@ static void p_taken_locked(struct m *m, struct p *pp)
 	m->taken_at = os_now();
 	st_rlx(&sched.npreempted, sched.npreempted + 1);
 	st_rlx(&sched.nblocked, sched.nblocked + 1);
-	add_rlx(&sched.preemptions, 1);
+	add_rlx(&sched.total.preemptions, 1);
 }
 
 /* Steps 1 to 5 of sysmon, under sched.lock.  Returns P_TAKEN; P_WANTED: the M gives pp up itself;
@@ -146,7 +146,7 @@ bool sched_preempt(struct p *pp, uint64_t steps)
 	if (got == P_TAKEN)
 		sched_hand_off(pp, false);
 	if (make && spare_ask())
-		add_rlx(&sched.refused, 1);
+		add_rlx(&sched.total.refused, 1);
 	return got == P_TAKEN;
 }
 

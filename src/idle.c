@@ -78,7 +78,7 @@ static void sleep_in_poller(struct glist *out)
 		sched_poll(ns, out);
 		vtime_slept(ns, began);
 	} else if (!ld_rlx(&sched.npollwait) && sched_all_idle()) {
-		add_rlx(&sched.polls, 1);
+		add_rlx(&sched.total.polls, 1);
 		netpoll_rest(until);
 	} else {
 		if (until != NEVER)

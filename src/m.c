@@ -18,11 +18,16 @@ enum { M_STACK = 256 * 1024 }; /* bytes of an M's stack */
 
 /* --- making and ending --- */
 
-static m_entry m_main_fn;
+static struct {
+	m_entry entry; /* (c) */
+	int dead;      /* (l) Ms in sched.allm that have ended: not joined yet */
+	int next;      /* (l) the next id */
+} ms;
 
-void proc_set_entry(m_entry entry)
+void ms_begin(m_entry entry)
 {
-	m_main_fn = entry;
+	ms.entry = entry;
+	ms.dead = ms.next = 0;
 }
 
 bool m_reserve_locked(void)
@@ -47,7 +52,7 @@ struct m *m_new(void)
 	m->inside = 1; /* it begins on g0 */
 	m->sleep.nr = -1;
 	m->asked_cpu = -1;
-	m->id = sched.nextm++;
+	m->id = ms.next++;
 	m->alllink = sched.allm;
 	sched.allm = m;
 	m->rand = sched.options.c.seed ^ (uint64_t)(m->id + 1) * 0xd1342543de82ef95u;
@@ -76,7 +81,7 @@ static void m_dead_locked(struct m *m)
 	if (m->dead)
 		return;
 	m->dead = true;
-	sched.ndead++;
+	ms.dead++;
 	st_rlx(&sched.nm, sched.nm - 1);
 	if (m->bound)
 		sched.nbound--;
@@ -97,7 +102,7 @@ static void m_unlink_locked(struct m *m)
 		if (*at == m) {
 			*at = m->alllink;
 			if (m->dead)
-				sched.ndead--;
+				ms.dead--;
 			return;
 		}
 	}
@@ -128,7 +133,7 @@ bool m_join_one(bool dead)
 	struct m *m = NULL;
 
 	lock(&sched.lock, LR_SCHED);
-	if (!dead || sched.ndead) /* sysmon asks at each poll: no search through all Ms */
+	if (!dead || ms.dead) /* sysmon asks at each poll: no search through all Ms */
 		m = sched.allm;
 	for (; m && !(m->joinable && (m->dead || !dead)); m = m->alllink)
 		;
@@ -147,7 +152,7 @@ int m_start(struct m *m)
 	int err;
 
 	m->ours = true;
-	err = os_thread_start(&m->thread, m_main_fn, m,
+	err = os_thread_start(&m->thread, ms.entry, m,
 			      m->alone ? (size_t)1 << m->curg->stack_class : M_STACK);
 
 	if (err)
@@ -187,7 +192,7 @@ void m_end_taken_locked(struct m *m)
 		return;
 	st_rlx(&m->taken, (uint8_t)P_KEPT);
 	st_rlx(&sched.npreempted, sched.npreempted - 1);
-	add_rlx(&sched.preempted_ns, (uint64_t)(os_now() - m->taken_at));
+	add_rlx(&sched.total.preempted_ns, (uint64_t)(os_now() - m->taken_at));
 }
 
 bool m_of_running(const struct g *gp, int *tid, int64_t *since, uint64_t *ran_from)

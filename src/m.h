@@ -21,8 +21,8 @@
 /* --- making and ending --- */
 
 typedef void *(*m_entry)(void *m);
-/* Set the first function of the OS threads of Ms: run/run.c:m_main. */
-void proc_set_entry(m_entry entry);
+/* Before the first M of a run.  entry: the first function of OS threads, run/run.c:m_main. */
+void ms_begin(m_entry entry);
 /* Under sched.lock: reserve one M, which m_new takes.  Returns false if max_threads exist.
  * Counting begins here, so that two concurrent decisions do not use the same room. */
 bool m_reserve_locked(void);

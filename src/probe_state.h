@@ -4,11 +4,32 @@
 #define GMP_PROBE_STATE_H
 
 #include "base/base.h"
+#include "gmp.h"
 
 /* Written by the owner alone, read by any thread. */
 struct counters {
 	uint64_t spawns, exits, binds, unbinds, switches, steals, stolen, overflows, wakeups, parks,
 		spins, timers_fired, blocks, ran;
+};
+
+/* Counters of a run that belong to no P. */
+struct totals {
+	uint64_t polls, poll_events;
+	uint64_t external_spawns; /* by external threads */
+	uint64_t external_exits;  /* ends of Gs that no P counts */
+	uint64_t handoffs;        /* how often a P was taken from blocking code */
+	uint64_t preemptions;     /* how often a P was taken by preemption */
+	uint64_t unannounced;     /* of these, from a thread that slept in the kernel */
+	uint64_t refused;         /* how often a P was kept for want of an OS thread */
+	uint64_t preempted_ns;    /* how long Gs ran without a P after preemption */
+	uint64_t ran_without_p;   /* cpu_ticks of Gs without a P: observe/tracing.h */
+	uint64_t timers_skipped;  /* periods of timers without a run: USERTIMER-5 */
+};
+
+/* Longest times of a run, ns; run and queued are sysmon's: observe/latency.h. */
+struct longest {
+	int64_t run, queued;
+	uint64_t told[GMP_LATENCY_CAUSES + 1]; /* that gmp_stats_get has returned */
 };
 
 enum { LATENCY_BUCKETS = 168 }; /* up to 2^43 cpu_ticks, about an hour */

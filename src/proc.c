@@ -280,7 +280,7 @@ struct p *p_take_blocked_locked(void)
 
 		if (is_long(status) &&
 		    cas_acq(&pp->status, &status, (uint32_t)P_RUNNING)) { /* ORD(p.blocked) */
-			add_rlx(&sched.handoffs, 1);
+			add_rlx(&sched.total.handoffs, 1);
 			emit(EVENT_HANDOFF, 0, (uint64_t)pp->id, 0, 0);
 			st_rlx(&sched.nblocked, sched.nblocked + 1);
 			return pp;

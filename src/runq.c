@@ -286,6 +286,7 @@ void runq_spill(struct p *victim)
 /* --- the global queue --- */
 
 enum { NEW_EVERY = 4 };
+static uint32_t gq_takes; /* (l) counts takes while LANE_RUN and LANE_NEW hold Gs */
 
 static size_t lane_bytes[LANES];
 
@@ -311,7 +312,7 @@ int gq_init(uint32_t limit)
 	}
 	st_rlx(&sched.gqn, 0);
 	st_rlx(&sched.gqyields, 0);
-	sched.gq_takes = 0;
+	gq_takes = 0;
 	return 0;
 }
 
@@ -407,8 +408,7 @@ static struct g *lane_take(struct p *pp, enum lane lane, uint32_t *unused)
 /* RUNQ-5.  gq_events is not 0. */
 static struct g *gq_take(struct p *pp, uint32_t *unused)
 {
-	bool new = sched.gq[LANE_NEW].n &&
-		   (!sched.gq[LANE_RUN].n || ++sched.gq_takes % NEW_EVERY == 0);
+	bool new = sched.gq[LANE_NEW].n && (!sched.gq[LANE_RUN].n || ++gq_takes % NEW_EVERY == 0);
 
 	return lane_take(pp, new ? LANE_NEW : LANE_RUN, unused);
 }

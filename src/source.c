@@ -181,8 +181,8 @@ void sched_poll(int64_t ns, struct glist *out)
 	gmp__cancel_renew(); /* epoll_wait is a cancellation point */
 	int n = netpoll_poll(ns, out);
 
-	add_rlx(&sched.polls, 1);
-	add_rlx(&sched.poll_events, (uint64_t)n);
+	add_rlx(&sched.total.polls, 1);
+	add_rlx(&sched.total.poll_events, (uint64_t)n);
 	if (n)
 		emit(EVENT_POLL, 0, (uint64_t)n, 0, 0);
 	st_rlx(&sched.lastpoll, cpu_ticks());

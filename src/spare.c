@@ -22,6 +22,7 @@ static struct {
 	pthread_t thread;
 	uint32_t asked; /* (a) a futex: changes with each request; SPARE_STOP: the thread ends */
 	bool exists;    /* sysmon's */
+	int promised;   /* (l) Ms that are being made or do not stop yet */
 	int tid;        /* (a) */
 } spare;
 
@@ -29,12 +30,12 @@ static struct {
 static bool spare_reserve(void)
 {
 	lock(&sched.lock, LR_SCHED);
-	bool make = ld_rlx(&sched.state) == RUN_ON && sched.nmidle + sched.nsparing < SPARES &&
+	bool make = ld_rlx(&sched.state) == RUN_ON && sched.nmidle + spare.promised < SPARES &&
 		    m_reserve_locked();
 
 	if (make) {
 		sched.nstarting++;
-		sched.nsparing++;
+		spare.promised++;
 	}
 	unlock(&sched.lock, LR_SCHED);
 	return make;
@@ -63,9 +64,9 @@ static bool spare_add(void)
 	lock(&sched.lock, LR_SCHED);
 	sched.nstarting--;
 	if (!made)
-		sched.nsparing--;
+		spare.promised--;
 	unlock(&sched.lock, LR_SCHED);
-	add_rlx(&sched.refused, !made);
+	add_rlx(&sched.total.refused, !made);
 	return made;
 }
 
@@ -132,6 +133,6 @@ int spare_ask(void)
 void spare_listed_locked(struct m *m)
 {
 	if (m->spare)
-		sched.nsparing--;
+		spare.promised--;
 	m->spare = false;
 }

@@ -12,7 +12,7 @@
  * Invariants
  *   SPARE-1  While SPARE_FROM or more preempted Gs compute for each P, sysmon takes a P only if an
  *            M is stopped that can run it.  Below that it makes the M itself (sched_hand_off).
- *   -        sched.nsparing counts a spare M from the decision to make it until it is among the
+ *   -        spare.promised counts a spare M from the decision to make it until it is among the
  *            stopped Ms, so that not more than SPARES are made.
  *   -        The thread holds no lock while it makes an M, and makes none once the end of the run
  *            has begun: sched.nstarting counts as in wakep.

@@ -45,7 +45,7 @@ _Static_assert(_Alignof(struct sudog) > JOIN_DONE, "no sudog has the address of 
 /* The age of gp cannot come from coarse_now, which is out of date while sysmon sleeps. */
 static noinline void count_external_spawn(struct g *gp)
 {
-	add_rlx(&sched.external_spawns, 1);
+	add_rlx(&sched.total.external_spawns, 1);
 	st_rlx(&gp->born, g_born_at(os_now()));
 }
 
@@ -106,7 +106,7 @@ int stack_class_of(size_t size, unsigned *klass)
 /* Frees gp, which is runnable for the caller alone and will not run.  Returns err. */
 static noinline int spawn_undo(struct g *gp, int err)
 {
-	add_rlx(&sched.external_exits, 1);
+	add_rlx(&sched.total.external_exits, 1);
 	if (gp->stack_class != sched.stack_class)
 		stack_unpromise(gp->stack_class, 1);
 	g_set_status(gp, G_RUNNING); /* gstatus.def has no edge from runnable to dead */

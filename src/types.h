@@ -196,7 +196,7 @@ struct m {
 	pthread_t thread;    /* (c) */
 	bool ours;           /* (c) the runtime made its thread */
 	bool joinable;       /* (l) that thread exists */
-	bool spare;          /* (l) it counts in sched.nsparing */
+	bool spare;          /* (l) it counts in spare.promised */
 	bool dead;           /* (l) it runs nothing any more, and ends */
 	int id;              /* (c) */
 	int tid;             /* (c) (a) the kernel's thread id; 0: its thread does not run yet */
@@ -249,19 +249,17 @@ struct sched {
 	int64_t virtual_now; /* (a) the virtual time (variant/vtime.c); 0: time is real */
 	uint32_t chaos;      /* (a) DEBUG_chaos in this run */
 	/* From here on cleared for each run. */
-	uint32_t run;             /* (c) number of the run: identifies a timer of an earlier run */
-	uint64_t external_spawns; /* (a) */
-	struct options options;   /* (c) */
-	uint64_t fpwords;         /* (c) floating-point control words that Gs begin with */
-	unsigned stack_class;     /* (c) the default one */
-	bool library;             /* (c) begun by gmp_start */
-	bool never_deadlocked; /* (c) no deadlock is reported: threads or signals end each wait */
-	bool threads;          /* (c) Gs run as OS threads */
+	uint32_t run;           /* (c) number of the run: identifies a timer of an earlier run */
+	struct options options; /* (c) */
+	uint64_t fpwords;       /* (c) floating-point control words that Gs begin with */
+	unsigned stack_class;   /* (c) the default one */
+	bool library;           /* (c) begun by gmp_start */
+	bool never_deadlocked;  /* (c) no deadlock is reported: threads or signals end each wait */
+	bool threads;           /* (c) Gs run as OS threads */
 	bool begins_otherwise; /* (c) threads or GMP_OWN_TLS: the first run of a G is another one */
-	uint64_t external_exits; /* (a) ends of Gs that no P counts */
-	int slack;               /* (c) timer slack of the thread that began the run, in ns */
-	int64_t start_now;       /* (c) clock and cpu_ticks at the start, to convert the latter */
-	uint64_t start_ticks;    /* (c) */
+	int slack;             /* (c) timer slack of the thread that began the run, in ns */
+	int64_t start_now;     /* (c) clock and cpu_ticks at the start, to convert the latter */
+	uint64_t start_ticks;  /* (c) */
 
 	struct upcalls up; /* (c) */
 
@@ -278,7 +276,6 @@ struct sched {
 	uint32_t gqn;            /* (a) Gs in all lanes, for unlocked reads */
 	uint32_t gqyields;       /* (a) of these, Gs in LANE_YIELD */
 	uint32_t gq_asked;       /* (a) counts the calls of sched_ask_one */
-	uint32_t gq_takes;       /* (l) counts takes while LANE_RUN and LANE_NEW hold Gs: RUNQ-5 */
 	struct p *pidle;         /* (l) */
 	struct m *handed;        /* (l) (a) Ms with a P from sched_hand_off, not running yet */
 	struct m *lostp;         /* (l) likewise, but another M has taken that P */
@@ -289,26 +286,15 @@ struct sched {
 	int nm;                  /* (l) (a) Ms alive, and Ms that are being made; a futex */
 	int nbound;              /* (l) of these, bound to a G */
 	int nblocked;            /* (l) (a) Gs in blocking code whose P has been taken */
-	uint64_t handoffs;       /* (a) how often a P was taken from blocking code */
 	int npreempted;          /* (l) (a) of these, Gs whose P was taken by preemption */
-	uint64_t preemptions;    /* (a) how often a P was taken that way */
-	uint64_t unannounced;    /* (a) of these, from a thread that slept in the kernel */
-	uint64_t ran_without_p;  /* (a) cpu_ticks of Gs without a P: observe/tracing.h */
-	uint64_t preempted_ns;   /* (a) how long Gs ran without a P after that */
-	uint64_t refused;        /* (a) how often a P was kept for want of an OS thread */
-	uint64_t timers_skipped; /* (a) periods of timers without a run: USERTIMER-5 */
 	int64_t slice;           /* (c) ns of a time slice, also without preemption */
 	bool preempts;           /* (c) preemption is on: PREEMPT-5 of monitor/preempt.h */
 	int nmlimit;             /* (c) */
 	int nresting;            /* (l) (a) 1: an M rests, and does not count: PIN-3 */
 	struct m *allm;          /* (l) */
 	int nstarting;           /* (l) threads being made: not in allm yet */
-	int nsparing;            /* (l) Ms of spare.c that are not stopped yet */
-	int ndead;               /* (l) Ms in allm that have ended: not joined yet */
-	int nextm;               /* (l) */
 
 	int64_t poll_until aligned_to(CACHE_LINE); /* (a) end of pollm's sleep; INT64_MIN: awake */
-	uint64_t polls, poll_events;               /* (a) */
 	uint64_t lastpoll;                         /* (a) cpu_ticks at the end of the last poll */
 	int64_t coarse_now; /* (a) about now: written at each reading of the clock */
 	uint32_t npollwait; /* (a) Gs and external threads that wait for an fd */
@@ -320,11 +306,10 @@ struct sched {
 	struct p *allp[PROCS_MAX];        /* (a) entries are set once */
 	struct g *main;                   /* (c) its end ends the run; NULL under gmp_start */
 
+	struct totals total aligned_to(CACHE_LINE); /* (a) */
+	struct longest longest;                     /* (a) */
 	uint64_t admitted;      /* (a) signals that sysmon does not block: bit signo - 1 */
-	int64_t longest_run;    /* (a) sysmon's, ns: see observe/latency.h */
-	int64_t longest_queued; /* (a) sysmon's, ns */
-	uint64_t latency_told[GMP_LATENCY_CAUSES + 1]; /* (a) stats.c: longest that were reported */
-	uint32_t delegated;                            /* (a) 1: sysmon must call on_delegated */
+	uint32_t delegated;     /* (a) 1: sysmon must call on_delegated */
 	uint32_t sysmon_called; /* (a) 1: its pause ends at once: DUMPSIG-1 */
 	uint32_t sysmon_asleep; /* (a) 1: sysmon sleeps here until an M has a P: wake_sysmon */
 };

@@ -23,7 +23,7 @@ enum { HUNT_POLLS = 64 };
 
 static struct {
 	unsigned hunt; /* polls until the hunt ends */
-	bool told;     /* of sched.refused */
+	bool told;     /* of sched.total.refused */
 } preempt;
 
 void preempt_begin(void)
@@ -79,7 +79,7 @@ bool preempt_poll(int i, int64_t ran, bool asked, bool urgent, int64_t now)
 	if (sleeps) {
 		longrun_stuck(i, tid, now - ran, now);
 		preempt.hunt = HUNT_POLLS;
-		add_rlx(&sched.unannounced, 1);
+		add_rlx(&sched.total.unannounced, 1);
 	}
 	return true;
 }
@@ -109,7 +109,7 @@ void preempt_report(void)
 {
 	struct line l = { .n = 0 };
 
-	if (likely(!ld_rlx(&sched.refused)) || preempt.told)
+	if (likely(!ld_rlx(&sched.total.refused)) || preempt.told)
 		return;
 	preempt.told = true;
 	line_str_sig(&l, "gmp: no OS thread for a P whose green thread computes: it keeps the P, "

@@ -78,7 +78,7 @@
  *              and each M ask the kernel for a slice of OS_SLICE_SHORT, so that they run soon after
  *              a wakeup; for a preempted thread sysmon asks for one of a time slice, and the M asks
  *              for the short one again before it takes a lock of the scheduler.  If no OS thread
- *              can be had for the P (max_threads, EAGAIN), the G keeps it: sched.refused counts
+ *              can be had for the P (max_threads, EAGAIN), the G keeps it: total.refused counts
  *              that, and preempt_report writes one line.  Threads for many Ps are made by spare.h.
  *   PREEMPT-5  Preemption is off (sched.preempts) without membarrier, in virtual time (a replay
  *              depends on no clock), in thread mode, and with GMP_COOPERATIVE.

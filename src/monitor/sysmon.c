@@ -377,7 +377,7 @@ static void retake_blocked_ps(int64_t now)
 			continue;
 		if (p_has_work(pp)) /* otherwise the P becomes idle, and nothing is gained yet */
 			mon.quiet = 0;
-		add_rlx(&sched.handoffs, 1);
+		add_rlx(&sched.total.handoffs, 1);
 		emit(EVENT_HANDOFF, 0, (uint64_t)pp->id, 0, 0);
 		sched_hand_off(pp, true);
 	}

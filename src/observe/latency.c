@@ -125,11 +125,11 @@ static void watch_queue(struct watched_run *w, struct p *pp, int64_t now)
 	bool same_next = w->next && w->next == ld_rlx(&pp->runnext);
 
 	if (same_first || same_yielded || same_next)
-		raise_to(&sched.longest_queued, now - w->queued_since);
+		raise_to(&sched.longest.queued, now - w->queued_since);
 	else
 		begin_queue(w, pp, now);
 	if (!ld_rlx(&sched.virtual_now))
-		raise_to(&sched.longest_queued, (int64_t)time_between(timers_next(pp), now));
+		raise_to(&sched.longest.queued, (int64_t)time_between(timers_next(pp), now));
 }
 
 void latency_watch(struct p *pp, int64_t now)
@@ -139,7 +139,7 @@ void latency_watch(struct p *pp, int64_t now)
 	bool runs = is_running(pp);
 
 	if (runs && steps == w->steps && w->since != NEVER) {
-		raise_to(&sched.longest_run, now - w->since);
+		raise_to(&sched.longest.run, now - w->since);
 		watch_queue(w, pp, now);
 		return;
 	}
@@ -154,5 +154,5 @@ void latency_note_running(struct p *pp, int64_t now)
 	int64_t since = ld_rlx(&pp->watched.since);
 
 	if (steps == run_steps(pp) && is_running(pp) && since <= now)
-		raise_to(&sched.longest_run, now - since);
+		raise_to(&sched.longest.run, now - since);
 }

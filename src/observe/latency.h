@@ -81,7 +81,7 @@ void latency_record(struct p *pp, struct g *gp);
 
 /* Called by sysmon at each poll of pp. */
 void latency_watch(struct p *pp, int64_t now);
-/* Adds the present run of pp, as far as sysmon knows it, to sched.longest_run.  So a later reading
+/* Adds the present run of pp, as far as sysmon knows it, to sched.longest.run.  So a later reading
  * is not smaller, even if the run ends between two polls of sysmon.  From any thread. */
 void latency_note_running(struct p *pp, int64_t now);
 

@@ -96,7 +96,7 @@ static void set_latency(gmp_stats *s, int n)
 {
 	double scale = ns_per_tick();
 	struct latency total = { 0 };
-	uint64_t longest = (uint64_t)ld_rlx(&sched.longest_queued);
+	uint64_t longest = (uint64_t)ld_rlx(&sched.longest.queued);
 
 	for (int cause = 0; cause < GMP_LATENCY_CAUSES; cause++) {
 		struct latency l = { 0 };
@@ -105,7 +105,7 @@ static void set_latency(gmp_stats *s, int n)
 			add_latency(&l, &sched.allp[i]->latency[cause]);
 		s->latency[cause] = latency_in_ns(&l, scale);
 		s->latency[cause].max =
-			longest_told(&sched.latency_told[cause], s->latency[cause].max);
+			longest_told(&sched.longest.told[cause], s->latency[cause].max);
 		longest = max_of(longest, s->latency[cause].max);
 		add_latency(&total, &l);
 	}
@@ -115,8 +115,8 @@ static void set_latency(gmp_stats *s, int n)
 	s->latency_p50 = all.p50;
 	s->latency_p90 = all.p90;
 	s->latency_p99 = all.p99;
-	s->latency_max = longest_told(&sched.latency_told[GMP_LATENCY_CAUSES], longest);
-	s->longest_run = (uint64_t)ld_rlx(&sched.longest_run);
+	s->latency_max = longest_told(&sched.longest.told[GMP_LATENCY_CAUSES], longest);
+	s->longest_run = (uint64_t)ld_rlx(&sched.longest.run);
 }
 
 /* Return a - b, at least 0: the counters are read at different times. */
@@ -142,12 +142,12 @@ static void set_levels(gmp_stats *s, const struct sums *sum)
 	s->greens_running = min_of(s->greens_running, less(s->greens, s->greens_runnable));
 	s->greens_waiting =
 		less(s->greens, s->greens_runnable + s->greens_running + s->greens_blocked);
-	s->handoffs = ld_rlx(&sched.handoffs);
-	s->preemptions = ld_rlx(&sched.preemptions);
-	s->preempted_ns = ld_rlx(&sched.preempted_ns);
-	s->unannounced = ld_rlx(&sched.unannounced);
-	s->preempt_refused = ld_rlx(&sched.refused);
-	s->timers_skipped = ld_rlx(&sched.timers_skipped);
+	s->handoffs = ld_rlx(&sched.total.handoffs);
+	s->preemptions = ld_rlx(&sched.total.preemptions);
+	s->preempted_ns = ld_rlx(&sched.total.preempted_ns);
+	s->unannounced = ld_rlx(&sched.total.unannounced);
+	s->preempt_refused = ld_rlx(&sched.total.refused);
+	s->timers_skipped = ld_rlx(&sched.total.timers_skipped);
 	s->abandoned = abandoned_threads();
 	s->threads = (uint64_t)(ld_rlx(&sched.nm) - ld_rlx(&sched.nresting));
 	s->threads_idle = (uint64_t)ld_rlx(&sched.nmidle);
@@ -173,11 +173,12 @@ int gmp_stats_get(gmp_stats *out)
 
 	for (int i = 0; i < n; i++)
 		add_p(sched.allp[i], &s, &sum);
-	s.spawns += ld_rlx(&sched.external_spawns);
-	s.exits += ld_rlx(&sched.external_exits);
-	s.polls = ld_rlx(&sched.polls);
-	s.poll_events = ld_rlx(&sched.poll_events);
-	s.cpu_ns = (uint64_t)((double)(sum.ran + ld_rlx(&sched.ran_without_p)) * ns_per_tick());
+	s.spawns += ld_rlx(&sched.total.external_spawns);
+	s.exits += ld_rlx(&sched.total.external_exits);
+	s.polls = ld_rlx(&sched.total.polls);
+	s.poll_events = ld_rlx(&sched.total.poll_events);
+	s.cpu_ns =
+		(uint64_t)((double)(sum.ran + ld_rlx(&sched.total.ran_without_p)) * ns_per_tick());
 	set_levels(&s, &sum);
 	set_latency(&s, n);
 	rt_leave();

@@ -116,7 +116,7 @@ void cputime_add(struct m *m, struct g *gp)
 	if (m->p && ld_rlx(&m->inside) && !p_is_asked(m))
 		bump(&m->p->count.ran, now - from);
 	else
-		add_rlx(&sched.ran_without_p, now - from);
+		add_rlx(&sched.total.ran_without_p, now - from);
 }
 
 bool cputime_of(const struct g *gp, uint64_t *ns)

@@ -257,7 +257,7 @@ static void run_wire(void)
 	sched.up.long_waits = cycles_watch;
 	if (sched.options.debug & DEBUG_schedtrace)
 		sched.up.schedtrace = schedtrace_report;
-	proc_set_entry(m_main);
+	ms_begin(m_main);
 	gmp__fatal_describe(report_self);
 }
 

@@ -99,7 +99,7 @@ static void thread_end(struct m *m, struct g *gp)
 	thread_release_g(m);
 	g_set_status(gp, G_RUNNING);
 	g_set_status(gp, G_DEAD);
-	add_rlx(&sched.external_exits, 1);
+	add_rlx(&sched.total.external_exits, 1);
 	if (gp->stack_class != sched.stack_class)
 		stack_unpromise(gp->stack_class, 1); /* reserved, and never used */
 	if (ld_acq(&gp->join))                       /* ORD(join) */

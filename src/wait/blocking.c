@@ -169,7 +169,7 @@ static noinline bool enter_timed(struct m *m, struct p *pp, struct section *s)
 	gmp__setm_blocked(m);
 	if (!work && blocks_long(m, pp))
 		return true;
-	add_rlx(&sched.handoffs, 1);
+	add_rlx(&sched.total.handoffs, 1);
 	emit(EVENT_HANDOFF, 0, (uint64_t)pp->id, m->curg->id, 0);
 	sched_hand_off(pp, true);
 	return true;

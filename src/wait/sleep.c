@@ -21,7 +21,7 @@
  *               run of this timer or its caller was killed while it waited.
  *  USERTIMER-5  If no green thread can be made for the run of a one-shot timer, the timer stays
  *               armed and fires again until one can.  A period of a periodic timer passes without
- *               a run instead, and counts in sched.timers_skipped.  `deferred` means that the run
+ *               a run instead, and counts in total.timers_skipped.  `deferred` means that the run
  *               also counts as a deferred G (G-4).  It is set by timer_fires, and cleared by
  *               timer_fires or by the thread that has disarmed or armed the timer.
  */
@@ -266,7 +266,7 @@ static bool timer_fires(struct timer *base, int64_t now, struct glist *out)
 	__int128 next = base->when + t->period * (1 + late / t->period);
 
 	if (late >= t->period || !gp)
-		add_rlx(&sched.timers_skipped, (uint64_t)(late / t->period) + !gp);
+		add_rlx(&sched.total.timers_skipped, (uint64_t)(late / t->period) + !gp);
 	if (next >= NEVER) /* beyond the end of the clock */
 		return false;
 	base->when = (int64_t)next;

@@ -146,7 +146,7 @@ TEST_PROCS(blocking_long_section_event_of_other_g_is_served)
 static void enter_unknown(void *arg)
 {
 	struct p *pp = getm()->p;
-	uint64_t before = ld_rlx(&sched.handoffs);
+	uint64_t before = ld_rlx(&sched.total.handoffs);
 	gmp_g *g;
 
 	(void)arg;
@@ -158,7 +158,7 @@ static void enter_unknown(void *arg)
 		pp->sections[site].ticks = 0;
 	gmp_block_enter();
 	gmp_block_leave();
-	CHECK_EQ(ld_rlx(&sched.handoffs), before);
+	CHECK_EQ(ld_rlx(&sched.total.handoffs), before);
 	CHECK_EQ(gmp_join(g), 0);
 }
 

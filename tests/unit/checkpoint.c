@@ -140,16 +140,16 @@ static void sleep_between_checkpoints(void *arg)
 	st_rlx(&stop, 0);
 	CHECK_EQ(gmp_go(keep_p_wanted, NULL), 0);
 	gmp_yield();
-	uint64_t before = ld_rlx(&sched.preemptions);
+	uint64_t before = ld_rlx(&sched.total.preemptions);
 
-	for (int i = 0; i < 2000 && ld_rlx(&sched.preemptions) == before; i++) {
+	for (int i = 0; i < 2000 && ld_rlx(&sched.total.preemptions) == before; i++) {
 		st_rlx(&getp()->stay.tid, getm()->tid);
 		st_rlx(&getp()->stay.since, os_now() + 400 * MS);
 		st_rlx(&getp()->stay.cpu, os_cpu_time() + 1000 * MS);
 		gmp_checkpoint();
 		usleep(300);
 	}
-	CHECK(ld_rlx(&sched.preemptions) != before);
+	CHECK(ld_rlx(&sched.total.preemptions) != before);
 	st_rlx(&stop, 1);
 }
 

@@ -68,17 +68,17 @@ TEST(latency_run_without_a_switch_is_noted)
 {
 	begin();
 	latency_watch(&pp, 100 * MS);
-	CHECK_EQ(sched.longest_run, 0);
+	CHECK_EQ(sched.longest.run, 0);
 	latency_note_running(&pp, 103 * MS);
-	CHECK_EQ(sched.longest_run, 3 * MS);
+	CHECK_EQ(sched.longest.run, 3 * MS);
 	latency_watch(&pp, 110 * MS);
-	CHECK_EQ(sched.longest_run, 10 * MS);
+	CHECK_EQ(sched.longest.run, 10 * MS);
 	pp.count.switches++;
 	latency_note_running(&pp, 112 * MS);
 	latency_watch(&pp, 120 * MS);
-	CHECK_EQ(sched.longest_run, 10 * MS);
+	CHECK_EQ(sched.longest.run, 10 * MS);
 	latency_note_running(&pp, 125 * MS);
-	CHECK_EQ(sched.longest_run, 10 * MS);
+	CHECK_EQ(sched.longest.run, 10 * MS);
 }
 
 /* A run that ends between two checks of sysmon. */
@@ -87,12 +87,12 @@ TEST(latency_longest_run_never_falls)
 	begin();
 	latency_watch(&pp, 100 * MS);
 	latency_note_running(&pp, 109 * MS);
-	CHECK_EQ(sched.longest_run, 9 * MS);
+	CHECK_EQ(sched.longest.run, 9 * MS);
 	pp.count.switches++;
 	latency_note_running(&pp, 110 * MS);
-	CHECK_EQ(sched.longest_run, 9 * MS);
+	CHECK_EQ(sched.longest.run, 9 * MS);
 	latency_watch(&pp, 110 * MS);
-	CHECK_EQ(sched.longest_run, 9 * MS);
+	CHECK_EQ(sched.longest.run, 9 * MS);
 }
 
 TEST(latency_idle_p_has_no_run)
@@ -101,15 +101,15 @@ TEST(latency_idle_p_has_no_run)
 	latency_watch(&pp, 100 * MS);
 	pp.status = P_IDLE;
 	latency_note_running(&pp, 200 * MS);
-	CHECK_EQ(sched.longest_run, 0);
+	CHECK_EQ(sched.longest.run, 0);
 	latency_watch(&pp, 200 * MS);
 	latency_watch(&pp, 300 * MS);
-	CHECK_EQ(sched.longest_run, 0);
+	CHECK_EQ(sched.longest.run, 0);
 	pp.status = P_RUNNING;
 	latency_watch(&pp, 310 * MS);
-	CHECK_EQ(sched.longest_run, 0);
+	CHECK_EQ(sched.longest.run, 0);
 	latency_watch(&pp, 320 * MS);
-	CHECK_EQ(sched.longest_run, 10 * MS);
+	CHECK_EQ(sched.longest.run, 10 * MS);
 }
 
 TEST(latency_head_of_queue_that_stays_is_noted)
@@ -119,14 +119,14 @@ TEST(latency_head_of_queue_that_stays_is_noted)
 	pp.runq[0] = &g;
 	pp.runqtail = 1;
 	latency_watch(&pp, 110 * MS); /* from here on it is known to be queued */
-	CHECK_EQ(sched.longest_queued, 0);
+	CHECK_EQ(sched.longest.queued, 0);
 	latency_watch(&pp, 130 * MS);
-	CHECK_EQ(sched.longest_queued, 20 * MS);
+	CHECK_EQ(sched.longest.queued, 20 * MS);
 	pp.runqhead = 1; /* a thief took it */
 	latency_watch(&pp, 170 * MS);
-	CHECK_EQ(sched.longest_queued, 20 * MS);
+	CHECK_EQ(sched.longest.queued, 20 * MS);
 	pp.runnext = &g;
 	latency_watch(&pp, 180 * MS);
 	latency_watch(&pp, 220 * MS);
-	CHECK_EQ(sched.longest_queued, 40 * MS);
+	CHECK_EQ(sched.longest.queued, 40 * MS);
 }

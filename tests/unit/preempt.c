@@ -313,7 +313,7 @@ static void keep_at_yield(void *arg)
 	check_wanted();
 	gmp_yield();
 	CHECK_EQ(target->taken, P_KEPT);
-	CHECK_EQ(sched.preemptions, 0);
+	CHECK_EQ(sched.total.preemptions, 0);
 }
 
 TEST(preempt_m_asked_in_section_keeps_p_if_g_yields)

@@ -178,7 +178,7 @@ static void *poll_without_m(void *arg)
 	while (ld_seq(&begun) < THREADS)
 		preempt_poll(0, S, true, false, os_now());
 	CHECK(!preempt_poll(0, S, true, false, os_now()));
-	CHECK(ld_seq(&sched.refused) > 0);
+	CHECK(ld_seq(&sched.total.refused) > 0);
 	CHECK_EQ(ld_seq(&sched.npreempted), THREADS - 1);
 	st_seq(&released, 1);
 	return arg;

@@ -497,7 +497,7 @@ static void *sleep_twice(void *arg)
 TEST(m_sleep_returns_once_per_wake)
 {
 	begin(1);
-	proc_set_entry(sleep_twice);
+	ms_begin(sleep_twice);
 	sched.nmlimit = 1;
 	struct m *m = reserved_m();
 

@@ -311,7 +311,8 @@ static bool write_g(const struct g *gp)
 /* Gs that have been made and have not ended. */
 static uint64_t greens(void)
 {
-	uint64_t spawns = ld_rlx(&sched.external_spawns), exits = ld_rlx(&sched.external_exits);
+	uint64_t spawns = ld_rlx(&sched.total.external_spawns),
+		 exits = ld_rlx(&sched.total.external_exits);
 
 	for (int i = 0, n = ld_acq(&sched.nallp); i < n; i++) { /* ORD(allp) */
 		spawns += ld_rlx(&sched.allp[i]->count.spawns);
