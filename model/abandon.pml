@@ -14,7 +14,7 @@
  *   ABANDON-1, ABANDON-3: the runtime uses no memory of an ended run    assertions in Thread
  *   ABANDON-2: stack and M are not used after they are freed, and freed once, and at last, by a
  *   side that sees what the other wrote    assertions in Thread, free_stack, and at the end
- *   ABANDON-4: the handler reads the note (m->sleep) of its question    assertions
+ *   ABANDON-4: the handler reads the note (m->abandon.sleep) of its question    assertions
  *   the run ends although the G computes on    assertion in End; every end state is valid
  *
  * Memory is that of c11.inc.  The handler is in the program order of its thread.
@@ -94,13 +94,13 @@
 #define ORDER_QUESTION_SEEN ACQ
 #endif
 
-#define LEAVE 0 /* m->leave */
+#define LEAVE 0 /* m->abandon.state */
 #define SYNCS 1
 /* not atomic */
-#define KEPT 1  /* m->kept */
+#define KEPT 1  /* m->abandon.stack */
 #define STACK 2 /* what the thread writes to its stack */
 #define SLAB 3  /* the unmapping around the stack */
-#define NOTE 4  /* m->sleep */
+#define NOTE 4  /* m->abandon.sleep */
 #define LOCS 5
 #define THREADS 2
 #define DEPTH 8

@@ -26,8 +26,9 @@
  * brings the views of all threads to the same state.
  *
  * Left out: spinning and timers (wake.pml), the end of a run, nested sections (an M gives no P up
- * in them), m.taken_run (a request that outlives its run costs a hand-off).  sysmon asks only while
- * `inside` is 0: it would leave WANTED otherwise, as it does if the M begins a section meanwhile.
+ * in them), m.preempted.steps (a request that outlives its run costs a hand-off).  sysmon asks only
+ * while `inside` is 0: it would leave WANTED otherwise, as it does if the M begins a section
+ * meanwhile.
  * p.m keeps the name of an M that has given its P away (give_away); the code also clears it.
  *
  * Models:

@@ -6,7 +6,7 @@
  * The runs, by the tag; each has a mutant for each end
  *   one thread writes data, then a word; another reads the word, then the data
  *     G_MADE, CHUNK, WATCH, LIBRARY, TIMES, SHARD, CURRENT, RING, FILE_STOP, STATUS, KEY_ONCE,
- *     KQUEUE, STAY, OWN_TLS, SETTLE
+ *     KQUEUE, RUN_SAMPLE, OWN_TLS, SETTLE
  *   data of which an older or newer state is as bad
  *     WATCHED, PLACES, EVENTS, TRY_SEND, TRY_RECV, CLOSED
  *   a word that guards data, which several threads use one after another
@@ -42,7 +42,7 @@
  *   src/io/uring_liburing.c: uring_set_up uring_on
  *   src/observe/trace/tracefile.c: tracefile_stop
  *   src/service/service.h: service_key_once
- *   src/monitor/sysmon.c: note_stay
+ *   src/monitor/sysmon.c: sample_run
  *   src/park.c: is_descheduled
  *   src/observe/latency.c: latency_watch latency_note_running
  *   src/service/pool.c: pool_free_place gmp_pool_running
@@ -62,8 +62,8 @@
  *   src/observe/dump/snapshot.c: snapshot_unheld
  *   src/wait/fls.c: key_claim key_publish gmp_key_delete destructor
  *   ORD: g.made kq.keys pd.chunk np.own pprof.lib cputime done.shard group.current uring.state
- *   ORD: tracefile.stop g.status service.key stay p.watched pool.running pd.events chan.closed lock
- *   ORD: owntls
+ *   ORD: tracefile.stop g.status service.key run_sample p.watched pool.running pd.events
+ *   ORD: chan.closed lock owntls
  *   ORD: sem sample sample.busy longrun awaits object group.ended done once wg rwmutex g.life key
  *
  * Runs: the searches of scripts/model
@@ -79,7 +79,7 @@
  *   holds      -DSTATUS
  *   holds      -DKEY_ONCE
  *   holds      -DKQUEUE
- *   holds      -DSTAY
+ *   holds      -DRUN_SAMPLE
  *   holds      -DOWN_TLS
  *   holds      -DSETTLE
  *   holds      -DWATCHED
@@ -127,8 +127,8 @@
  *   assertion  -DKEY_ONCE -DMUTANT_KEY_ONCE_SEEN
  *   assertion  -DKQUEUE -DMUTANT_KQUEUE
  *   assertion  -DKQUEUE -DMUTANT_KQUEUE_SEEN
- *   assertion  -DSTAY -DMUTANT_STAY
- *   assertion  -DSTAY -DMUTANT_STAY_SEEN
+ *   assertion  -DRUN_SAMPLE -DMUTANT_RUN_SAMPLE
+ *   assertion  -DRUN_SAMPLE -DMUTANT_RUN_SAMPLE_SEEN
  *   assertion  -DOWN_TLS -DMUTANT_OWN_TLS
  *   assertion  -DOWN_TLS -DMUTANT_OWN_TLS_SEEN
  *   assertion  -DSETTLE -DMUTANT_SETTLE
@@ -288,9 +288,9 @@ inline mine()
 #define OBSERVE UNLESS(MUTANT_KQUEUE_SEEN, ACQ) /* ORD(kq.keys): the same */
 #define BY_CAS
 #endif
-#ifdef STAY
-#define PUBLISH UNLESS(MUTANT_STAY, REL) /* ORD(stay): its tid, and the times of another M */
-#define OBSERVE UNLESS(MUTANT_STAY_SEEN, ACQ) /* ORD(stay): the same */
+#ifdef RUN_SAMPLE
+#define PUBLISH UNLESS(MUTANT_RUN_SAMPLE, REL) /* ORD(run_sample): its tid, times of another M */
+#define OBSERVE UNLESS(MUTANT_RUN_SAMPLE_SEEN, ACQ) /* ORD(run_sample): the same */
 #endif
 
 #ifdef PUBLISH

@@ -96,7 +96,7 @@ static void p_taken_locked(struct m *m, struct p *pp)
 	const struct g *gp = ld_rlx(&m->curg); /* may have ended since, and be another G */
 
 	emit(EVENT_PREEMPT, 0, (uint64_t)pp->id, gp ? ld_rlx(&gp->id) : 0, 0);
-	m->taken_at = os_now();
+	m->preempted.at = os_now();
 	st_rlx(&sched.npreempted, sched.npreempted + 1);
 	st_rlx(&sched.nblocked, sched.nblocked + 1);
 	add_rlx(&sched.total.preemptions, 1);
@@ -114,10 +114,11 @@ static uint8_t p_ask_locked(struct p *pp, uint64_t steps)
 	was = ld_rlx(&m->taken);
 	if (was == P_TAKEN || p_steps(pp) != steps || !m_is_there_locked())
 		return P_KEPT;
-	st_rlx(&m->taken_run, steps);
-	st_rlx(&m->stay.tid, ld_rlx(&pp->stay.tid)); /* the caller is sysmon, which writes both */
-	st_rlx(&m->stay.since, ld_rlx(&pp->stay.since));
-	st_rlx(&m->stay.cpu, ld_rlx(&pp->stay.cpu));
+	st_rlx(&m->preempted.steps, steps);
+	st_rlx(&m->preempted.sample.tid,
+	       ld_rlx(&pp->run_sample.tid)); /* the caller is sysmon, which writes both */
+	st_rlx(&m->preempted.sample.since, ld_rlx(&pp->run_sample.since));
+	st_rlx(&m->preempted.sample.cpu, ld_rlx(&pp->run_sample.cpu));
 	if (!cas_rlx(&m->taken, &was, (uint8_t)P_ASKED)) /* it was WANTED, and m has ended that */
 		return P_KEPT;
 	os_membarrier();                                /* ORD(preempt) */
@@ -161,7 +162,7 @@ bool sched_give_p_up(struct m *m)
 		return false;
 	uint8_t was = P_WANTED;
 
-	if (p_steps(pp) != m->taken_run || ld_rlx(&sched.state) != RUN_ON) {
+	if (p_steps(pp) != m->preempted.steps || ld_rlx(&sched.state) != RUN_ON) {
 		cas_rlx(&m->taken, &was, (uint8_t)P_KEPT); /* asked in an earlier run */
 	} else if (sched.nmidle) {
 		/* no other thread writes WANTED while this one holds the lock */

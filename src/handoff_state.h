@@ -21,16 +21,23 @@
  *   P_WANTED  the M was in a P section when sysmon asked; it gives the P up when it begins the next
  *             one.  Entered from ASKED by the M or by sysmon; left by the M, to KEPT if its G
  *             leaves the stack first, or by sysmon, which asks again.  May be set although the run
- *             that sysmon has judged (m.taken_run) is over
+ *             that sysmon has judged (m.preempted.steps) is over
  */
 enum taken { P_KEPT = 0, P_ASKED = 1, P_TAKEN = 2, P_WANTED = 3 };
 
 /* A run of a G that sysmon has seen in two polls: PREEMPT-6.  It is that of an earlier G if sysmon
  * has not seen the present one. */
-struct stay {
+struct run_sample {
 	int tid;       /* (a) of its M; the last to be written */
 	int64_t since; /* (a) os_now of the last poll that saw the P switch; written first */
 	int64_t cpu;   /* (a) os_thread_cpu_time of the M then, at the latest */
+};
+
+/* How the P of an M was taken by preemption. */
+struct preempted {
+	int64_t at;               /* (l) when that was last; the clock of os_now */
+	uint64_t steps;           /* (a) p_steps of the P when sysmon asked for it */
+	struct run_sample sample; /* (a) of the P then; constant while P_TAKEN */
 };
 
 /* How long the sections of one call of gmp_block_enter last. */
@@ -39,5 +46,12 @@ struct section {
 	uint32_t begun;
 };
 enum { SECTION_SITES = 64 };
+
+/* The section of blocking code that the G of an M is in: wait/blocking.c. */
+struct blocking {
+	uint32_t status; /* (o) what gmp_block_enter has left in its P */
+	uint32_t site;   /* (o) index in p.sections */
+	uint64_t began;  /* (o) cpu_ticks; 0: this section is not timed */
+};
 
 #endif

@@ -50,8 +50,8 @@ struct m *m_new(void)
 	}
 	m->patience = TICKS_10US;
 	m->inside = 1; /* it begins on g0 */
-	m->sleep.nr = -1;
-	m->asked_cpu = -1;
+	m->abandon.sleep.nr = -1;
+	m->abandon.cpu = -1;
 	m->id = ms.next++;
 	m->alllink = sched.allm;
 	sched.allm = m;
@@ -153,7 +153,7 @@ int m_start(struct m *m)
 
 	m->ours = true;
 	err = os_thread_start(&m->thread, ms.entry, m,
-			      m->alone ? (size_t)1 << m->curg->stack_class : M_STACK);
+			      m->as_thread.alone ? (size_t)1 << m->curg->stack_class : M_STACK);
 
 	if (err)
 		return err;
@@ -192,7 +192,7 @@ void m_end_taken_locked(struct m *m)
 		return;
 	st_rlx(&m->taken, (uint8_t)P_KEPT);
 	st_rlx(&sched.npreempted, sched.npreempted - 1);
-	add_rlx(&sched.total.preempted_ns, (uint64_t)(os_now() - m->taken_at));
+	add_rlx(&sched.total.preempted_ns, (uint64_t)(os_now() - m->preempted.at));
 }
 
 bool m_of_running(const struct g *gp, int *tid, int64_t *since, uint64_t *ran_from)
@@ -205,8 +205,8 @@ bool m_of_running(const struct g *gp, int *tid, int64_t *since, uint64_t *ran_fr
 		;
 	if (m) {
 		*tid = ld_rlx(&m->tid);
-		*since = ld_rlx(&m->taken) == P_TAKEN ? m->taken_at : 0;
-		*ran_from = ld_rlx(&m->ran_from);
+		*since = ld_rlx(&m->taken) == P_TAKEN ? m->preempted.at : 0;
+		*ran_from = ld_rlx(&m->traced.ran_from);
 	}
 	unlock(&sched.lock, LR_SCHED);
 	return m;
@@ -230,7 +230,7 @@ leaves_by_jump static int leave_abandoned_g0(void *arg)
 {
 	struct m *m = arg;
 
-	if (m->kept_block)
+	if (m->abandon.block)
 		owntls_unload(m);
 	san_arrive(&m->san);
 	return gmp__gogo(&m->base, 0, m->g0);
@@ -261,7 +261,7 @@ noinline struct m *thread_m(void)
 
 	if (!m)
 		end_if_abandoned();
-	return m && m->alone ? m : NULL;
+	return m && m->as_thread.alone ? m : NULL;
 }
 
 void m_sleep(struct m *m)

@@ -220,12 +220,12 @@ int park_yield(void)
 	return to_g0(m, m->curg, ld_rlx(&sched.leave.yield));
 }
 
-/* PREEMPT-6.  The stay may be that of an earlier G on this M, which makes both times longer.  If it
+/* PREEMPT-6.  The sample may be of an earlier run on this M, which makes both times longer.  If it
  * is another M's, that M has another tid. */
 static bool is_descheduled(struct m *m, bool taken)
 {
-	const struct stay *s = taken ? &m->stay : &m->p->stay;
-	int tid = ld_acq(&s->tid); /* ORD(stay) */
+	const struct run_sample *s = taken ? &m->preempted.sample : &m->p->run_sample;
+	int tid = ld_acq(&s->tid); /* ORD(run_sample) */
 	int64_t cpu = os_cpu_time() - ld_rlx(&s->cpu), real = os_now() - ld_rlx(&s->since);
 
 	return tid == m->tid && cpu < slice_short() && cpu < real / 2 &&

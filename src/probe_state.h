@@ -49,6 +49,12 @@ struct watched_run {
 	const void *next;  /* (o) sysmon's: runnext */
 };
 
+/* What an M runs: observe/tracing.h. */
+struct traced {
+	uint64_t left_id;  /* (o) the G that left its stack last, for trace events on g0 */
+	uint64_t ran_from; /* (a) cpu_ticks when its G began to run; 0: unknown */
+};
+
 /* An M that the CPU profile may sample: observe/cpusample.h.  Guarded by its lock. */
 struct sampled {
 	struct m *next, **at; /* all Ms whose OS threads run; at: what points to it */

@@ -19,7 +19,7 @@
  * include this file.  What observers and variants keep: probe_state.h, variant_state.h.
  *
  * State words: waiter.state (waiter_state.h), g.status (gstatus.def), g.resume, g.at_end
- * (g_state.h), p.status, p.attention (proc_state.h), m.taken (handoff_state.h), m.leave
+ * (g_state.h), p.status, p.attention (proc_state.h), m.taken (handoff_state.h), m.abandon.state
  * (variant_state.h), g.join (spawn.c), polldesc.use (netpoll/record.h).  Locks and the orders of
  * the atomics: docs/internals/memory-order.md.
  */
@@ -149,15 +149,15 @@ struct p {
 	int64_t due_budget; /* (o) cpu_ticks that timers may use before the ring runs */
 	uint64_t due_since; /* (o) when timers, or the ring, began to use time */
 
-	uint32_t check_at;     /* (o) count.switches, the lower half, when PICK-3 is due */
-	struct counters count; /* (o) */
-	struct turns turns;    /* (o) PICK-3, PICK-4 */
-	uint64_t sample_in;    /* (o) Gs that become runnable until one is measured */
-	int id;                /* (c) */
-	uint32_t status;       /* (a) proc_state.h; under (l), except for P_BLOCKED */
-	int tid;               /* (a) the kernel's thread id of its M; 0: in a hand-off */
-	struct stay stay;      /* (a) written by sysmon */
-	struct p *link;        /* (l) idle list */
+	uint32_t check_at;            /* (o) count.switches, the lower half, when PICK-3 is due */
+	struct counters count;        /* (o) */
+	struct turns turns;           /* (o) PICK-3, PICK-4 */
+	uint64_t sample_in;           /* (o) Gs that become runnable until one is measured */
+	int id;                       /* (c) */
+	uint32_t status;              /* (a) proc_state.h; under (l), except for P_BLOCKED */
+	int tid;                      /* (a) the kernel's thread id of its M; 0: in a hand-off */
+	struct run_sample run_sample; /* (a) written by sysmon */
+	struct p *link;               /* (l) idle list */
 
 	struct latency latency[GMP_LATENCY_CAUSES]; /* (o) */
 	struct watched_run watched;
@@ -200,37 +200,20 @@ struct m {
 	bool dead;           /* (l) it runs nothing any more, and ends */
 	int id;              /* (c) */
 	int tid;             /* (c) (a) the kernel's thread id; 0: its thread does not run yet */
-	bool alone;          /* (l) it is the OS thread of one G: variant/thread.c */
-	bool killed;         /* (o) of such an M: shutdown kills its G; the wait never returns */
-	void *way_out;       /* (o) of such an M: a jmp_buf */
-	void *altstack;      /* (o) for signal handlers */
-	void *tp;            /* (c) the thread pointer of its thread: variant/owntls.h */
-	struct tlsblock *kept_block; /* (o) of its G, once it has LEFT */
+	struct thread_mode as_thread;
+	void *altstack; /* (o) for signal handlers */
+	void *tp;       /* (c) the thread pointer of its thread: variant/owntls.h */
 
 	struct p *held;      /* (l) the P that it was given last; NULL: it is stopping */
 	struct glist pinned; /* (l) runnable Gs that are pinned to it: PIN-2 */
 	uint32_t npinned;    /* (o) how many Gs are pinned to it */
 	bool ran_pinned;     /* (o) the G that it ran last came from that list */
 
-	uint32_t blocked_as;  /* (o) the status that gmp_block_enter left in its P */
-	uint32_t block_site;  /* (o) index in p.sections */
-	uint64_t block_began; /* (o) cpu_ticks; 0: this section is not timed */
-	uint64_t left_id;     /* (o) the G that left its stack last, for trace events on g0 */
-	uint64_t
-		ran_from; /* (a) cpu_ticks when its G began to run: observe/tracing.h; 0: unknown */
+	struct blocking blocking;
+	struct traced traced;
 	uint64_t sigmask; /* (o) what libgmprt_posix has set on the OS thread: posix/mask.c */
-	int64_t taken_at; /* (l) when its P was taken last; the clock of os_now */
-	struct stay stay; /* (a) of that P then; constant while P_TAKEN */
-	uint64_t taken_run;     /* (a) p_steps of that P when sysmon asked for it */
-	uint32_t leave;         /* (a) enum leave */
-	struct kept_stack kept; /* (o) the stack of its G, once it has LEFT */
-	struct os_sleep sleep;  /* written by the end of the run while LEAVE_NONE, read by the
-				 * handler while LEAVE_ASKED; may be an earlier sleep */
-	uint64_t asked_sleeps;  /* (l) os_thread_sleeps when the end of the run last checked */
-	int64_t asked_cpu;      /* (l) os_thread_cpu_time then; -1: not checked since asked */
-	int64_t ask_after;      /* (l) do not ask it in a sleep before */
-	bool asked_awake;       /* (l) it was in state R then */
-	uint8_t asked;          /* (l) how often it was asked in a sleep */
+	struct preempted preempted;
+	struct abandon abandon;
 
 	struct cxx_globals *cxx;       /* (c) its thread's; NULL without a C++ runtime */
 	struct cxx_globals cxx_before; /* (c) what the thread had before mstart */

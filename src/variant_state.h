@@ -4,9 +4,11 @@
 #define GMP_VARIANT_STATE_H
 
 #include "base/base.h"
+#include "base/os.h"
+#include "stack.h"
 
 /*
- * m.leave: how the OS thread of an M whose G makes no call leaves a run that ends
+ * m.abandon.state: how the OS thread of an M whose G makes no call leaves a run that ends
  * (variant/abandon.h).
  *
  *   LEAVE_NONE      not asked
@@ -17,6 +19,26 @@
  *   LEAVE_DETACHED  the run has ended first: the thread frees m
  */
 enum leave { LEAVE_NONE, LEAVE_ASKED, LEAVE_LEFT, LEAVE_ENDED, LEAVE_DETACHED };
+
+struct abandon {
+	uint32_t state;          /* (a) enum leave */
+	struct kept_stack stack; /* (o) of its G, once it has LEFT */
+	struct tlsblock *block;  /* (o) likewise */
+	struct os_sleep sleep;   /* written by the end of the run while LEAVE_NONE, read by the
+				  * handler while LEAVE_ASKED; may be an earlier sleep */
+	uint64_t sleeps;         /* (l) os_thread_sleeps when the end of the run last checked */
+	int64_t cpu;             /* (l) os_thread_cpu_time then; -1: not checked since asked */
+	int64_t ask_after;       /* (l) do not ask it in a sleep before */
+	bool awake;              /* (l) it was in state R then */
+	uint8_t asked;           /* (l) how often it was asked in a sleep */
+};
+
+/* An M that is the OS thread of one G: variant/thread.h. */
+struct thread_mode {
+	bool alone;    /* (l) it is such an M */
+	bool killed;   /* (o) shutdown kills its G; the wait never returns */
+	void *way_out; /* (o) a jmp_buf */
+};
 
 /* The step on g0 of m->curg, which has left its stack.  Ends in a jump. */
 typedef int (*leave_fn)(void *m);

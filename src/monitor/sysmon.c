@@ -151,17 +151,18 @@ static bool others_wait(void)
 /* PREEMPT-6: P number i has not switched since `since`.  The time before this poll counts as CPU
  * time, up to an interval of the polls while others wait.  No system call for each run that two
  * polls 20 us apart have seen. */
-static void note_stay(int i, int64_t since, int64_t now)
+static void sample_run(int i, int64_t since, int64_t now)
 {
 	struct p *pp = sched.allp[i];
 	int tid = ld_rlx(&pp->tid);
 
 	if (now - since < MIXED_NS / 2 ||
-	    (ld_rlx(&pp->stay.since) == since && ld_rlx(&pp->stay.tid) == tid))
+	    (ld_rlx(&pp->run_sample.since) == since && ld_rlx(&pp->run_sample.tid) == tid))
 		return;
-	st_rlx(&pp->stay.since, since);
-	st_rlx(&pp->stay.cpu, os_thread_cpu_time(tid) - min_of(now - since, (int64_t)MIXED_NS));
-	st_rel(&pp->stay.tid, tid); /* ORD(stay) */
+	st_rlx(&pp->run_sample.since, since);
+	st_rlx(&pp->run_sample.cpu,
+	       os_thread_cpu_time(tid) - min_of(now - since, (int64_t)MIXED_NS));
+	st_rel(&pp->run_sample.tid, tid); /* ORD(run_sample) */
 }
 
 /* The P keeps no record that its G was asked: a checkpoint may clear the bit (PREEMPT-6). */
@@ -181,7 +182,7 @@ static void p_stays(int i, uint32_t status, bool p_work, int64_t now)
 
 	if (wanted)
 		mon.kept_at = now;
-	note_stay(i, since, now);
+	sample_run(i, since, now);
 	int64_t limit = mon.urgent != NO_P ? (int64_t)MIXED_NS
 			: wanted           ? slice_short()
 					   : sched.slice;

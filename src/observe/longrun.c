@@ -445,7 +445,7 @@ void longrun_stuck(int i, int tid, int64_t since, int64_t now)
 static uint64_t run_of_m(const struct m *m)
 {
 	if (ld_rlx(&m->taken) == P_TAKEN)
-		return ld_rlx(&m->taken_run); /* an older value answers no question */
+		return ld_rlx(&m->preempted.steps); /* an older value answers no question */
 	return is_paused(m->p) ? NO_RUN : p_steps(m->p);
 }
 

@@ -22,7 +22,7 @@ static uint64_t acting_g(gmp_latency_cause cause)
 
 	if (gp)
 		return gp->id;
-	return m && cause == GMP_LATENCY_WAKE ? m->left_id : 0;
+	return m && cause == GMP_LATENCY_WAKE ? m->traced.left_id : 0;
 }
 
 noinline void trace_ready_event(struct g *gp, enum event_queue queue, gmp_latency_cause cause)
@@ -103,10 +103,10 @@ void cputime_fini(void)
 void cputime_add(struct m *m, struct g *gp)
 {
 	uint64_t *of = ld_acq(&times.of); /* ORD(cputime) */
-	uint64_t now = cpu_ticks(), from = ld_rlx(&m->ran_from);
+	uint64_t now = cpu_ticks(), from = ld_rlx(&m->traced.ran_from);
 
-	m->left_id = gp->id;
-	st_rlx(&m->ran_from, (uint64_t)0);
+	m->traced.left_id = gp->id;
+	st_rlx(&m->traced.ran_from, (uint64_t)0);
 	/* m ran it while nothing was accounted, and another G before that */
 	from = from ? max_of(from, ld_rlx(&times.since)) : 0;
 	if (!of || !from || now <= from)
@@ -134,8 +134,8 @@ noinline void trace_run_event(struct m *m, struct p *pp, struct g *gp)
 
 	if (first && of)
 		st_rlx(&of[g_index(gp)], (uint64_t)0);
-	m->left_id = 0;
-	st_rlx(&m->ran_from, cpu_ticks());
+	m->traced.left_id = 0;
+	st_rlx(&m->traced.ran_from, cpu_ticks());
 	gmp__emit(recording(), EVENT_RUN, first, gp->id, (uint64_t)pp->id, 0);
 }
 
@@ -149,7 +149,7 @@ noinline void trace_block_event(struct m *m)
 
 noinline void trace_unblock_event(struct m *m, bool has_p)
 {
-	st_rlx(&m->ran_from, cpu_ticks());
+	st_rlx(&m->traced.ran_from, cpu_ticks());
 	gmp__emit(recording(), EVENT_UNBLOCK, has_p, m->curg->id, 0, 0);
 }
 

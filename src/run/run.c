@@ -86,12 +86,13 @@ static void *m_main(void *arg)
 	os_timer_slack(1);
 	san_thread(&m->san);
 	signal_thread_begin(m);
-	if (m->alone)
+	if (m->as_thread.alone)
 		thread_run(m);
 	else
 		mstart(m);
 	signal_thread_end(m);
-	if (unlikely(ld_rlx(&m->leave) == LEAVE_LEFT || ld_rlx(&m->leave) == LEAVE_DETACHED))
+	if (unlikely(ld_rlx(&m->abandon.state) == LEAVE_LEFT ||
+		     ld_rlx(&m->abandon.state) == LEAVE_DETACHED))
 		abandon_ended(m);
 	else
 		m_dead(m);

@@ -36,9 +36,9 @@ static bool leave_sig(struct m *m, uintptr_t pc)
 		return false;
 	if (!trace_way_back(pc, code_is_gmps, (uintptr_t)gmp__abandoned_return))
 		return false;
-	m->kept.lo = m->curg->stack;
-	m->kept.klass = m->curg->stack_class;
-	m->kept_block = owntls_abandon(m->curg);
+	m->abandon.stack.lo = m->curg->stack;
+	m->abandon.stack.klass = m->curg->stack_class;
+	m->abandon.block = owntls_abandon(m->curg);
 	m->curg = NULL;
 	gmp__setm_abandoned(m);
 	os_thread_count_self(false);
@@ -47,29 +47,29 @@ static bool leave_sig(struct m *m, uintptr_t pc)
 
 void abandon_sig(struct m *m, void *context)
 {
-	if (ld_acq(&m->leave) != LEAVE_ASKED) /* ORD(abandon) */
+	if (ld_acq(&m->abandon.state) != LEAVE_ASKED) /* ORD(abandon) */
 		return;
 	bool left = leave_sig(m, context_pc_sig(context));
 
-	context_restart_sig(context, &m->sleep);                       /* after the walk */
-	st_rel(&m->leave, (uint32_t)(left ? LEAVE_LEFT : LEAVE_NONE)); /* ORD(abandon) */
+	context_restart_sig(context, &m->abandon.sleep);                       /* after the walk */
+	st_rel(&m->abandon.state, (uint32_t)(left ? LEAVE_LEFT : LEAVE_NONE)); /* ORD(abandon) */
 	if (left)
 		m_wake_end();
 }
 
 static void free_abandoned(struct m *m)
 {
-	stack_release_kept(&m->kept);
-	if (m->kept_block)
-		tlsblock_free(m->kept_block);
+	stack_release_kept(&m->abandon.stack);
+	if (m->abandon.block)
+		tlsblock_free(m->abandon.block);
 	free(m);
 }
 
 void abandon_ended(struct m *m)
 {
 	os_thread_count_self(true);
-	add_rlx(&threads, UINT64_MAX);                          /* subtracts 1 */
-	if (xchg_seq(&m->leave, LEAVE_ENDED) == LEAVE_DETACHED) /* ORD(abandon) */
+	add_rlx(&threads, UINT64_MAX);                                  /* subtracts 1 */
+	if (xchg_seq(&m->abandon.state, LEAVE_ENDED) == LEAVE_DETACHED) /* ORD(abandon) */
 		free_abandoned(m);
 }
 
@@ -88,30 +88,30 @@ static bool may_signal(struct m *m, int64_t now)
 	char state = os_thread_state(m->tid);
 	uint64_t sleeps = os_thread_sleeps(m->tid);
 	int64_t cpu = os_thread_cpu_time(m->tid);
-	bool again = m->asked_cpu >= 0, slept = sleeps != m->asked_sleeps,
-	     computed = m->asked_awake && !slept && cpu != m->asked_cpu;
+	bool again = m->abandon.cpu >= 0, slept = sleeps != m->abandon.sleeps,
+	     computed = m->abandon.awake && !slept && cpu != m->abandon.cpu;
 
-	m->asked_awake = state == 'R';
-	m->asked_sleeps = sleeps;
-	m->asked_cpu = cpu;
+	m->abandon.awake = state == 'R';
+	m->abandon.sleeps = sleeps;
+	m->abandon.cpu = cpu;
 	if (state == 'R')
 		return again && computed;
-	if (state != 'S' || !os_thread_sleep(m->tid, &m->sleep) || !again || !slept ||
-	    now < m->ask_after)
+	if (state != 'S' || !os_thread_sleep(m->tid, &m->abandon.sleep) || !again || !slept ||
+	    now < m->abandon.ask_after)
 		return false;
-	m->ask_after = now + (ASK_AGAIN_NS << m->asked);
-	m->asked = (uint8_t)min_of(m->asked + 1, ASK_DOUBLED);
+	m->abandon.ask_after = now + (ASK_AGAIN_NS << m->abandon.asked);
+	m->abandon.asked = (uint8_t)min_of(m->abandon.asked + 1, ASK_DOUBLED);
 	return true;
 }
 
 /* Step 2 of m. */
 static void ask(struct m *m, int64_t now)
 {
-	if (m->dead || !m->joinable || ld_acq(&m->leave) != LEAVE_NONE || /* ORD(abandon) */
+	if (m->dead || !m->joinable || ld_acq(&m->abandon.state) != LEAVE_NONE || /* ORD(abandon) */
 	    is_in_blocking_code(m) || !may_signal(m, now))
 		return;
-	m->asked_cpu = -1;
-	st_rel(&m->leave, (uint32_t)LEAVE_ASKED); /* ORD(abandon) */
+	m->abandon.cpu = -1;
+	st_rel(&m->abandon.state, (uint32_t)LEAVE_ASKED); /* ORD(abandon) */
 	os_thread_signal(m->tid, LONGRUN_SIGNAL);
 }
 
@@ -120,14 +120,15 @@ bool abandon_one(void)
 	struct m *m;
 
 	lock(&sched.lock, LR_SCHED);
-	for (m = sched.allm; m && ld_acq(&m->leave) < LEAVE_LEFT; m = m->alllink) /* ORD(abandon) */
+	/* ORD(abandon) */
+	for (m = sched.allm; m && ld_acq(&m->abandon.state) < LEAVE_LEFT; m = m->alllink)
 		;
 	if (m)
 		m_abandon_locked(m);
 	unlock(&sched.lock, LR_SCHED);
 	if (!m)
 		return false;
-	stack_keep(&m->kept);
+	stack_keep(&m->abandon.stack);
 	m->link = abandoned;
 	abandoned = m;
 	add_rlx(&threads, 1);
@@ -149,7 +150,7 @@ void abandon_release(void)
 	while ((m = abandoned)) {
 		abandoned = m->link;
 		pthread_detach(m->thread);
-		if (xchg_seq(&m->leave, LEAVE_DETACHED) == LEAVE_ENDED) /* ORD(abandon) */
+		if (xchg_seq(&m->abandon.state, LEAVE_DETACHED) == LEAVE_ENDED) /* ORD(abandon) */
 			free_abandoned(m);
 	}
 }

@@ -7,11 +7,13 @@
  * leaves the runtime, and the G continues as on an external thread, on its stack.  It ends at its
  * next call of gmp, or where its entry function returns.
  *
+ * leave is m->abandon.state, and sleep m->abandon.sleep (variant_state.h).
+ *
  *   the end of the run (run.c:join_ms)             the M's OS thread, in a signal handler
  *    1 wait until all Ms have ended, GRACE_NS        1 leave is ASKED, and the thread is in code
  *    2 each M that has not ended, whose leave is       of the program (ABANDON-1); otherwise
  *      NONE, and that may be signalled                 leave: ASKED -> NONE, return  ORD(abandon)
- *      (ABANDON-4): m->sleep; leave: NONE ->         2 the return address of that code is replaced
+ *      (ABANDON-4): sleep; leave: NONE ->            2 the return address of that code is replaced
  *      ASKED; a signal             ORD(abandon)        by gmp__abandoned_return, and getm() is NULL
  *    3 wait until each has LEFT or ended; after      3 leave: ASKED -> LEFT          ORD(abandon)
  *      ASK_NS: step 2 again
@@ -32,7 +34,7 @@
  *   ABANDON-3  From step 3 on, the thread reads nothing of the run but m.
  *   ABANDON-4  A thread is signalled in two cases.  It has used CPU since it was checked before,
  *              and has not slept then or since.  Or it sleeps, and had not begun this sleep when it
- *              was checked before: it will not end by itself.  m->sleep then describes its system
+ *              was checked before: it will not end by itself.  `sleep` then describes its system
  *              call.  The kernel ends the call with EINTR, and the handler begins it again.  A call
  *              that may transfer a part of its data is not signalled (os_thread_sleep).  A thread
  *              is asked in a sleep at growing intervals, so that each sleep ends.  What remains:

@@ -48,7 +48,7 @@ void thread_adopt(struct m *m, struct g *gp)
 	g_set_status(gp, G_RUNNING);
 	g_set_status(gp, G_BLOCKED);
 	lock(&sched.lock, LR_SCHED);
-	m->alone = true;
+	m->as_thread.alone = true;
 	m->curg = gp;
 	count_blocked(1);
 	unlock(&sched.lock, LR_SCHED);
@@ -112,7 +112,7 @@ static _Noreturn void thread_leave(struct m *m, int how)
 {
 	if (how == KILLED)
 		sched.up.thread_killed(m);
-	longjmp(*(jmp_buf *)m->way_out, how);
+	longjmp(*(jmp_buf *)m->as_thread.way_out, how);
 }
 
 void thread_run(struct m *m)
@@ -120,7 +120,7 @@ void thread_run(struct m *m)
 	struct g *gp = m->curg;
 	jmp_buf way_out;
 
-	m->way_out = &way_out;
+	m->as_thread.way_out = &way_out;
 	st_rlx(&m->tid, os_thread_id());
 	m->blocks = UINT32_MAX / 2; /* gmp_block_leave never decrements it to 0 */
 	gmp__setm_blocked(m);
@@ -195,10 +195,11 @@ int thread_resume(struct m *m, struct waiter *w, unwait_fn unwait, int result)
 		mine = w;
 		cpu_relax();
 	}
-	m->killed = result && run_ends(); /* read once: unwait checks m->killed too */
+	m->as_thread.killed =
+		result && run_ends(); /* read once: unwait checks m->as_thread.killed too */
 	if (result && unwait)
 		unwait(w);
-	if (m->killed)
+	if (m->as_thread.killed)
 		thread_leave(m, KILLED);
 	return result == -ETIMEDOUT && thread_is_cancelled(gp) ? -ECANCELED : result;
 }
@@ -207,7 +208,7 @@ bool thread_killed(void)
 {
 	struct m *m = thread_m();
 
-	return m && m->killed;
+	return m && m->as_thread.killed;
 }
 
 /* THREAD-1, step 3 of a canceller.  Returns gp's waiter, which the caller must release (step 5);
@@ -250,7 +251,7 @@ static bool thread_wake_all(void)
 	bool any = sched.nstarting > 0;
 
 	for (struct m *m = sched.allm; m; m = m->alllink) {
-		if (!m->alone || !m->curg)
+		if (!m->as_thread.alone || !m->curg)
 			continue;
 		any = true;
 		thread_end_wait(m->curg, true, -ESRCH);

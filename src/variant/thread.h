@@ -3,10 +3,10 @@
  * Thread mode (GMP_SCHED_THREAD): runs each green thread as an OS thread.
  *
  * From its start to its end a green thread is in what wait/blocking.c calls blocking code: it has
- * an M of its own (m->alone) without a P, getm() is NULL, and every call behaves as on an external
- * thread, whose waits sleep in the kernel.  gmp__blockedm() returns its M, so it has its gmp_self,
- * its thread-local values and its cancellation.  Other Ms serve the poller and timers; an M that
- * finds a green thread in a queue (a timer's) starts an OS thread for it.
+ * an M of its own (m->as_thread.alone) without a P, getm() is NULL, and every call behaves as on an
+ * external thread, whose waits sleep in the kernel.  gmp__blockedm() returns its M, so it has its
+ * gmp_self, its thread-local values and its cancellation.  Other Ms serve the poller and timers; an
+ * M that finds a green thread in a queue (a timer's) starts an OS thread for it.
  *
  *   spawned ── thread_start: an M and an OS thread ──> runs, waits, runs ──> ends, as any G
  *                                                           └──> killed: jumps to thread_run

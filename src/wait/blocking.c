@@ -144,7 +144,7 @@ static bool is_unserved(struct p *pp)
 /* Step 3, then BLOCK-7.  Returns true if the P is blocked, or has been taken since. */
 static bool blocks_long(struct m *m, struct p *pp)
 {
-	uint32_t mine = m->blocked_as |= P_LONG;
+	uint32_t mine = m->blocking.status |= P_LONG;
 
 	st_rel(&pp->status, mine); /* ORD(p.blocked): after all uses of pp by this M */
 	fence_seq();               /* ORD(poll.until): an M without an idle P sees it */
@@ -159,7 +159,7 @@ static noinline bool enter_timed(struct m *m, struct p *pp, struct section *s)
 
 	if (!known) /* the next section, too, is timed */
 		s->begun = 0;
-	m->block_began = cpu_ticks();
+	m->blocking.began = cpu_ticks();
 	if ((known && s->ticks < LONG_TICKS) || rt_replays())
 		return false;
 	bool work = p_has_work(pp);
@@ -183,7 +183,8 @@ static inline void enter_with_p(struct m *m, struct p *pp, struct section *s)
 	    enter_timed(m, pp, s))
 		return;
 	gmp__setm_blocked(m);
-	st_rel(&pp->status, m->blocked_as); /* ORD(p.blocked): after all uses of pp by this M */
+	st_rel(&pp->status,
+	       m->blocking.status); /* ORD(p.blocked): after all uses of pp by this M */
 }
 
 void gmp_block_enter(void)
@@ -201,9 +202,9 @@ void gmp_block_enter(void)
 	uint32_t site = site_of(__builtin_return_address(0));
 
 	m->blocks = 1;
-	m->blocked_as = blocked_by(m);
-	m->block_site = site;
-	m->block_began = 0;
+	m->blocking.status = blocked_by(m);
+	m->blocking.site = site;
+	m->blocking.began = 0;
 	g_set_status(m->curg, G_BLOCKED);
 	probe_block(m);
 	if (likely(p_hold_last(m)))
@@ -216,8 +217,8 @@ void gmp_block_enter(void)
 /* Steps 6 and 7: the P was taken, or the G entered without one. */
 static noinline void leave_slow(struct m *m)
 {
-	uint32_t site = m->block_site;
-	uint64_t began = m->block_began, ticks = began ? cpu_ticks() - began : TICKS_MOST;
+	uint32_t site = m->blocking.site;
+	uint64_t began = m->blocking.began, ticks = began ? cpu_ticks() - began : TICKS_MOST;
 	uint64_t back = cpu_ticks();
 	bool overtook, had_p = ld_rlx(&m->taken) != P_TAKEN; /* otherwise it entered without one */
 
@@ -241,7 +242,7 @@ static noinline void leave_slow(struct m *m)
 
 static noinline void leave_timed(struct m *m)
 {
-	section_learn(m->p, m->block_site, cpu_ticks() - m->block_began);
+	section_learn(m->p, m->blocking.site, cpu_ticks() - m->blocking.began);
 }
 
 void gmp_block_leave(void)
@@ -252,7 +253,7 @@ void gmp_block_leave(void)
 		thread_checkpoint(); /* of a G that is an OS thread: it leaves if the run ends */
 		return;
 	}
-	uint32_t mine = m->blocked_as;
+	uint32_t mine = m->blocking.status;
 
 	gmp__setm_unblocked(m);
 	p_hold_last(m); /* ends a request of sysmon before the P is RUNNING again */
@@ -261,7 +262,7 @@ void gmp_block_leave(void)
 		leave_slow(m);
 		return;
 	}
-	if (unlikely(m->block_began != 0))
+	if (unlikely(m->blocking.began != 0))
 		leave_timed(m);
 	g_set_status(m->curg, G_RUNNING);
 	probe_unblock(m, true);

@@ -19,7 +19,7 @@ int __wrap_sysmon_start(void);
 void __real_sysmon_stop(void);
 void __wrap_sysmon_stop(void);
 
-static bool with_sysmon; /* otherwise the test writes the stay */
+static bool with_sysmon; /* otherwise the test writes the sample */
 
 int __wrap_sysmon_start(void)
 {
@@ -41,9 +41,9 @@ static bool yields(int tid, int64_t real, int64_t cpu)
 	struct p *pp = getp();
 	uint64_t before = pp->count.switches;
 
-	pp->stay.since = os_now() - real;
-	pp->stay.cpu = os_cpu_time() - cpu;
-	pp->stay.tid = tid;
+	pp->run_sample.since = os_now() - real;
+	pp->run_sample.cpu = os_cpu_time() - cpu;
+	pp->run_sample.tid = tid;
 	sched_ask_yield(pp);
 	gmp_checkpoint();
 	CHECK(!(ld_rlx(&pp->attention) & ATTENTION_YIELD));
@@ -73,7 +73,7 @@ static void ask(void *arg)
 	CHECK(yields(my_tid(), -1000 * MS, 0));         /* most of the time */
 	CHECK(yields(my_tid(), 15 * MS, 2 * MS));       /* all of its slice */
 	CHECK(yields(my_tid(), 20 * MS, little));       /* for too long */
-	CHECK(yields(my_tid() + 1, -400 * MS, little)); /* the stay of another M */
+	CHECK(yields(my_tid() + 1, -400 * MS, little)); /* the sample of another M */
 	CHECK(yields(0, -400 * MS, little));            /* none is known */
 }
 
@@ -88,7 +88,8 @@ static void ask_for_more(void *arg)
 	uint64_t before = pp->count.switches;
 
 	(void)arg;
-	pp->stay = (struct stay){ my_tid(), os_now() + 400 * MS, os_cpu_time() + 1000 * MS };
+	pp->run_sample =
+		(struct run_sample){ my_tid(), os_now() + 400 * MS, os_cpu_time() + 1000 * MS };
 	or_rlx(&pp->attention, ATTENTION_YIELD | ATTENTION_SHARE);
 	gmp_checkpoint();
 	CHECK(ld_rlx(&pp->count.switches) != before);
@@ -114,13 +115,13 @@ static void sleep_in_kernel(void *arg)
 	gmp_yield();
 	while (ld_acq(&getm()->taken) != P_TAKEN)
 		usleep(30000);
-	CHECK_EQ(ld_rlx(&getm()->stay.tid), getm()->tid);
-	st_rlx(&getm()->stay.since, os_now() + 400 * MS); /* not for too long */
-	st_rlx(&getm()->stay.cpu, ld_rlx(&getm()->stay.cpu) + 1000 * MS);
+	CHECK_EQ(ld_rlx(&getm()->preempted.sample.tid), getm()->tid);
+	st_rlx(&getm()->preempted.sample.since, os_now() + 400 * MS); /* not for too long */
+	st_rlx(&getm()->preempted.sample.cpu, ld_rlx(&getm()->preempted.sample.cpu) + 1000 * MS);
 	gmp_checkpoint();
 	CHECK_EQ(ld_rlx(&getm()->taken), P_TAKEN);
-	st_rlx(&getm()->stay.cpu, ld_rlx(&getm()->stay.cpu) - 1000 * MS);
-	st_rlx(&getm()->stay.cpu, ld_rlx(&getm()->stay.cpu) - 2 * MS);
+	st_rlx(&getm()->preempted.sample.cpu, ld_rlx(&getm()->preempted.sample.cpu) - 1000 * MS);
+	st_rlx(&getm()->preempted.sample.cpu, ld_rlx(&getm()->preempted.sample.cpu) - 2 * MS);
 	gmp_checkpoint();
 	CHECK_EQ(ld_rlx(&getm()->taken), P_KEPT);
 	st_rlx(&stop, 1);
@@ -143,9 +144,9 @@ static void sleep_between_checkpoints(void *arg)
 	uint64_t before = ld_rlx(&sched.total.preemptions);
 
 	for (int i = 0; i < 2000 && ld_rlx(&sched.total.preemptions) == before; i++) {
-		st_rlx(&getp()->stay.tid, getm()->tid);
-		st_rlx(&getp()->stay.since, os_now() + 400 * MS);
-		st_rlx(&getp()->stay.cpu, os_cpu_time() + 1000 * MS);
+		st_rlx(&getp()->run_sample.tid, getm()->tid);
+		st_rlx(&getp()->run_sample.since, os_now() + 400 * MS);
+		st_rlx(&getp()->run_sample.cpu, os_cpu_time() + 1000 * MS);
 		gmp_checkpoint();
 		usleep(300);
 	}

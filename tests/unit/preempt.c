@@ -174,7 +174,7 @@ static void be_asked_without_m(void *arg)
 	(void)arg;
 	begin();
 	st_seq(&sched.state, (uint32_t)RUN_STOPPING); /* no spare M is made */
-	st_seq(&target->taken_run, p_steps(target->p));
+	st_seq(&target->preempted.steps, p_steps(target->p));
 	st_seq(&target->taken, (uint8_t)P_WANTED);
 	CHECK(p_hold(target));
 	p_drop(target);

@@ -239,7 +239,7 @@ bool snapshot_green(struct snapshot *v, struct g *gp, const struct g *self, uint
 		copy_identity(v, gp);
 		v->state = "running, the caller of gmp_dump";
 		if (getm())
-			v->cpu_ns += cputime_present(ld_rlx(&getm()->ran_from));
+			v->cpu_ns += cputime_present(ld_rlx(&getm()->traced.ran_from));
 		trace_own(&v->trace, caller);
 		show_program_entry(v);
 		return true;
