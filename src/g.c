@@ -124,19 +124,19 @@ static void gfree_refill_locked(struct p *pp)
 	struct g *more;
 
 	for (unsigned i = 0; i < most && gs.free; i++)
-		pp->gfree[pp->gfree_n++] = gs_pop(&gs.free);
+		pp->gcache.free[pp->gcache.n++] = gs_pop(&gs.free);
 	/* LIFO: the lowest address on top */
-	for (unsigned i = 0; i < pp->gfree_n / 2; i++) {
-		more = pp->gfree[i];
-		pp->gfree[i] = pp->gfree[pp->gfree_n - 1 - i];
-		pp->gfree[pp->gfree_n - 1 - i] = more;
+	for (unsigned i = 0; i < pp->gcache.n / 2; i++) {
+		more = pp->gcache.free[i];
+		pp->gcache.free[i] = pp->gcache.free[pp->gcache.n - 1 - i];
+		pp->gcache.free[pp->gcache.n - 1 - i] = more;
 	}
 }
 
 struct g *g_alloc(struct p *pp, int *err)
 {
-	if (likely(pp && pp->gfree_n > 0))
-		return pp->gfree[--pp->gfree_n];
+	if (likely(pp && pp->gcache.n > 0))
+		return pp->gcache.free[--pp->gcache.n];
 	lock(&gs.lock, LR_GFREE);
 	struct g *gp = gs_take_locked(false, err);
 
@@ -257,7 +257,8 @@ static noinline struct g *expand_slow(struct p *pp, bool *fresh)
 struct g *g_expand(struct p *pp, const struct unstarted *u, uint32_t *unused)
 {
 	bool fresh = false;
-	struct g *gp = likely(pp->gfree_n > 0) ? pp->gfree[--pp->gfree_n] : expand_slow(pp, &fresh);
+	struct g *gp = likely(pp->gcache.n > 0) ? pp->gcache.free[--pp->gcache.n]
+						: expand_slow(pp, &fresh);
 
 	if (!fresh)
 		++*unused;
@@ -271,8 +272,8 @@ struct g *g_expand(struct p *pp, const struct unstarted *u, uint32_t *unused)
 void gfree_spill(struct p *pp, unsigned keep)
 {
 	lock(&gs.lock, LR_GFREE);
-	while (pp->gfree_n > keep)
-		gs_give(pp->gfree[--pp->gfree_n]);
+	while (pp->gcache.n > keep)
+		gs_give(pp->gcache.free[--pp->gcache.n]);
 	unlock(&gs.lock, LR_GFREE);
 }
 
@@ -295,15 +296,15 @@ void g_free(struct p *pp, struct g *gp)
 		gfree_shared(gp);
 		return;
 	}
-	if (unlikely(pp->gfree_n >= keep)) {
-		if (pp->gfree_n > keep / 2) /* above keep if there were fewer Ps before */
+	if (unlikely(pp->gcache.n >= keep)) {
+		if (pp->gcache.n > keep / 2) /* above keep if there were fewer Ps before */
 			gfree_spill(pp, keep / 2);
 		if (keep == 0) {
 			gfree_shared(gp);
 			return;
 		}
 	}
-	pp->gfree[pp->gfree_n++] = gp;
+	pp->gcache.free[pp->gcache.n++] = gp;
 }
 
 void gfree_set_keep(int procs)
@@ -363,11 +364,11 @@ uint64_t g_new_id(struct p *pp)
 {
 	if (unlikely(!pp))
 		return add_rlx(&gs.next_id, 1);
-	if (unlikely(pp->id_next == pp->id_end)) {
-		pp->id_next = add_rlx(&gs.next_id, ID_BATCH);
-		pp->id_end = pp->id_next + ID_BATCH;
+	if (unlikely(pp->gcache.id_next == pp->gcache.id_end)) {
+		pp->gcache.id_next = add_rlx(&gs.next_id, ID_BATCH);
+		pp->gcache.id_end = pp->gcache.id_next + ID_BATCH;
 	}
-	return pp->id_next++;
+	return pp->gcache.id_next++;
 }
 
 /* By bytes: other threads may read it at any time, and check afterwards whether the G was reused

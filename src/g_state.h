@@ -64,6 +64,12 @@ static inline uint32_t g_born_at(int64_t ns)
 	return (uint32_t)((uint64_t)ns >> BORN_SHIFT);
 }
 
-enum { GFREE_CACHE = 64 }; /* free g structs of a P */
+/* What a P keeps for new Gs. */
+enum { GFREE_CACHE = 64 };
+struct gcache {
+	uint32_t n;
+	uint64_t id_next, id_end;
+	struct g *free[GFREE_CACHE]; /* free g structs, LIFO */
+};
 
 #endif

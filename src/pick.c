@@ -44,9 +44,9 @@ static void begin_interval(struct p *pp, uint64_t now)
 	t->since = now;
 	t->from = (uint32_t)pp->count.switches;
 	t->head = (uint32_t)ld_rlx(&pp->yieldhead);
-	pp->check_at = t->from + t->every;
+	t->check_at = t->from + t->every;
 	if (t->due) /* earlier, if the first ring reaches the mark */
-		pp->check_at =
+		t->check_at =
 			t->from +
 			max_of(min_of(t->mark - (uint32_t)ld_rlx(&pp->runqhead), t->every), 1u);
 }
@@ -135,7 +135,7 @@ static int64_t estimate(const struct p *pp, int64_t lasted, uint32_t runs)
 void pick_begin(struct p *pp)
 {
 	struct turns *t = &pp->turns;
-	uint32_t check_at = pp->check_at, runs = (uint32_t)pp->count.switches - t->from;
+	uint32_t check_at = t->check_at, runs = (uint32_t)pp->count.switches - t->from;
 	uint64_t now = variant_ticks(pp);
 
 	if (ld_rlx(&pp->attention) & ATTENTION_YIELDED) {
@@ -150,8 +150,8 @@ void pick_begin(struct p *pp)
 	}
 	begin_interval(pp, now);
 	/* no later, or frequent hand-offs would postpone it indefinitely */
-	if ((int32_t)(check_at - pp->check_at) < 0)
-		pp->check_at = check_at;
+	if ((int32_t)(check_at - t->check_at) < 0)
+		t->check_at = check_at;
 }
 
 /* End an interval at `now`.  whole: it is long enough to show a pace. */
@@ -198,8 +198,8 @@ static void end_turn(struct p *pp, uint64_t now)
 
 	use_credit(t, used);
 	/* steps for pinned Gs may have run timers within the turn */
-	pp->due_since += min_of(used, now - pp->due_since);
-	pp->due_from += min_of(runs, (uint32_t)pp->count.switches - pp->due_from);
+	pp->due.since += min_of(used, now - pp->due.since);
+	pp->due.from += min_of(runs, (uint32_t)pp->count.switches - pp->due.from);
 	begin_interval(pp, now);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pick state: what a P remembers between two checks of its queues (pick.h). */
+/* Pick state: what a P remembers between two checks of its queues and its timers (pick.h). */
 #ifndef GMP_PICK_STATE_H
 #define GMP_PICK_STATE_H
 
@@ -28,7 +28,17 @@ struct turns {
 			       * only */
 	uint32_t mark;        /* PICK-4: runqtail when a turn became due, or when next was gone */
 	uint32_t left;        /* PICK-4: so many Gs may still run in the turn */
+	uint32_t check_at;    /* PICK-3: count.switches, the lower half, when the next one is due */
 	bool due;             /* PICK-4: a turn begins once runqhead has reached mark */
+};
+
+/* SOURCE-1: Gs that timers made ready, in front of the ring. */
+struct due {
+	uint32_t n;     /* how many were put there; 0 once none is left */
+	uint32_t end;   /* the place in the ring behind the last of them */
+	uint32_t from;  /* count.switches then, the lower half */
+	int64_t budget; /* cpu_ticks that timers may use before the ring runs */
+	uint64_t since; /* when timers, or the ring, began to use time */
 };
 
 #endif

@@ -373,7 +373,7 @@ static struct g *pin_take_fair(struct m *m, struct p *pp)
  * step. */
 static struct g *due_or_global(struct p *pp)
 {
-	struct g *gp = timers_next(pp) != NEVER || pp->due ? due_work(pp) : NULL;
+	struct g *gp = timers_next(pp) != NEVER || pp->due.n ? due_work(pp) : NULL;
 
 	if (gp)
 		pick_passes_by(pp);

@@ -70,11 +70,11 @@ static void run_timers(struct p *pp, struct p *from, int64_t now)
  * joiner the last one (runq_take_back): then the ring ends before due_end. */
 static bool due_in_front(struct p *pp)
 {
-	if ((int32_t)(pp->runqtail - pp->due_end) < 0)
-		pp->due_end = pp->runqtail;
-	uint32_t left = pp->due_end - (uint32_t)ld_rlx(&pp->runqhead);
+	if ((int32_t)(pp->runqtail - pp->due.end) < 0)
+		pp->due.end = pp->runqtail;
+	uint32_t left = pp->due.end - (uint32_t)ld_rlx(&pp->runqhead);
 
-	return left - 1 < pp->due;
+	return left - 1 < pp->due.n;
 }
 
 /*
@@ -84,13 +84,13 @@ static bool due_in_front(struct p *pp)
  */
 static void charge_timers(struct p *pp, uint32_t n)
 {
-	uint32_t runs = (uint32_t)ld_rlx(&pp->count.switches) - pp->due_from;
+	uint32_t runs = (uint32_t)ld_rlx(&pp->count.switches) - pp->due.from;
 	uint64_t now = variant_ticks(pp);
-	int64_t used = (int64_t)(now - pp->due_since), theirs = runs > n ? used / runs * n : used;
-	int64_t budget = pp->due_budget - theirs + DUE_SHARE * (used - theirs);
+	int64_t used = (int64_t)(now - pp->due.since), theirs = runs > n ? used / runs * n : used;
+	int64_t budget = pp->due.budget - theirs + DUE_SHARE * (used - theirs);
 
-	pp->due_budget = max_of(min_of(budget, (int64_t)SLICE_TICKS), -(int64_t)DUE_DEFICIT);
-	pp->due_since = now;
+	pp->due.budget = max_of(min_of(budget, (int64_t)SLICE_TICKS), -(int64_t)DUE_DEFICIT);
+	pp->due.since = now;
 }
 
 /* Credit the time since due_since to the other Gs.  Returns false if they must run on. */
@@ -98,11 +98,11 @@ static bool timers_may_run(struct p *pp)
 {
 	uint64_t now = variant_ticks(pp);
 
-	int64_t earned = DUE_SHARE * (int64_t)(now - pp->due_since);
+	int64_t earned = DUE_SHARE * (int64_t)(now - pp->due.since);
 
-	pp->due_budget = min_of(pp->due_budget + earned, (int64_t)SLICE_TICKS);
-	pp->due_since = now;
-	return pp->due_budget > 0;
+	pp->due.budget = min_of(pp->due.budget + earned, (int64_t)SLICE_TICKS);
+	pp->due.since = now;
+	return pp->due.budget > 0;
 }
 
 /* Are Gs queued that no timer made runnable? */
@@ -117,9 +117,9 @@ static void run_timers_first(struct p *pp, int64_t now)
 {
 	struct glist out = fire_timers(pp, pp, now, DUE_BATCH);
 
-	pp->due_from = (uint32_t)ld_rlx(&pp->count.switches);
-	pp->due = sched_submit_first(&out, &pp->due_end);
-	if (pp->due)
+	pp->due.from = (uint32_t)ld_rlx(&pp->count.switches);
+	pp->due.n = sched_submit_first(&out, &pp->due.end);
+	if (pp->due.n)
 		pp->clock_read_at = 0; /* the switch after the last of them ends the charge */
 	else
 		charge_timers(pp, 0);
@@ -127,14 +127,14 @@ static void run_timers_first(struct p *pp, int64_t now)
 
 noinline void run_own_timers(struct p *pp)
 {
-	if (pp->due) {
+	if (pp->due.n) {
 		if (due_in_front(pp)) {
-			if (pp->wake_deferred && variant_ticks(pp) - pp->due_since > TICKS_10US)
+			if (pp->wake_deferred && variant_ticks(pp) - pp->due.since > TICKS_10US)
 				sched_submit_late(pp);
 			return;
 		}
-		charge_timers(pp, pp->due);
-		pp->due = 0;
+		charge_timers(pp, pp->due.n);
+		pp->due.n = 0;
 	}
 	int64_t now = read_clock(pp);
 
@@ -143,7 +143,7 @@ noinline void run_own_timers(struct p *pp)
 	if (timers_next(pp) > now)
 		return;
 	if (!variant_has_runnext(pp) || !others_wait(pp)) {
-		pp->due_budget = SLICE_TICKS;
+		pp->due.budget = SLICE_TICKS;
 		run_timers(pp, pp, now);
 	} else if (timers_may_run(pp)) {
 		run_timers_first(pp, now);
@@ -153,7 +153,7 @@ noinline void run_own_timers(struct p *pp)
 noinline struct g *due_work(struct p *pp)
 {
 	run_own_timers(pp);
-	return pp->due ? runq_get(pp) : NULL;
+	return pp->due.n ? runq_get(pp) : NULL;
 }
 
 void steal_timers(struct p *pp)

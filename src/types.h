@@ -95,10 +95,6 @@ struct g {
 	struct san_stack san;
 };
 
-_Static_assert(offsetof(struct g, sudog.w) / CACHE_LINE ==
-		       offsetof(struct g, sudog.chosen) / CACHE_LINE,
-	       "a wait touches one line of the sudog");
-
 /* The C++ exception state of a parked G with RESUME_CXX, above its first frame. */
 static inline struct cxx_globals *g_cxx(const struct g *gp)
 {
@@ -118,7 +114,6 @@ struct p {
 	bool wake_deferred;     /* (o) no M was woken for Gs that timers made ready: ready.h */
 	uint32_t runqtail;      /* (a) written by the owner */
 	uint32_t room;          /* (c) of the ring: RUNQ_SIZE; 0: only the global queue is used */
-	uint32_t gfree_n;       /* (o) */
 	uint32_t poll_from;     /* (o) the schedtick from which on poll_if_due may poll */
 	uint64_t rand;          /* (o) */
 	uint64_t clock_read_at; /* (o) cpu_ticks when it last read the clock for its timers */
@@ -135,21 +130,12 @@ struct p {
 	struct timers timers aligned_to(CACHE_LINE);
 
 	struct stackcache stacks aligned_to(CACHE_LINE); /* (o) */
-	struct g *gfree[GFREE_CACHE];                    /* (o) free g structs, LIFO */
-	struct tlsblock *blocks;  /* (o) free thread-local blocks, LIFO: variant/owntls.h */
-	uint32_t nblocks;         /* (o) */
-	uint64_t id_next, id_end; /* (o) ids for new Gs */
-	uint64_t slice_end;       /* (o) cpu_ticks; 0: the slice has not been timed yet: PICK-1 */
+	struct gcache gcache;                            /* (o) */
+	struct block_cache blocks;                       /* (o) variant/owntls.h */
+	uint64_t slice_end; /* (o) cpu_ticks; 0: the slice has not been timed yet: PICK-1 */
 	struct section sections[SECTION_SITES]; /* (o) by a hash of the call's pc: blocking.c */
 
-	/* SOURCE-1: Gs that timers made ready, in front of the ring */
-	uint32_t due;       /* (o) how many were put there; 0 once none is left */
-	uint32_t due_end;   /* (o) the place in the ring behind the last of them */
-	uint32_t due_from;  /* (o) count.switches then, the lower half */
-	int64_t due_budget; /* (o) cpu_ticks that timers may use before the ring runs */
-	uint64_t due_since; /* (o) when timers, or the ring, began to use time */
-
-	uint32_t check_at;            /* (o) count.switches, the lower half, when PICK-3 is due */
+	struct due due;               /* (o) SOURCE-1 */
 	struct counters count;        /* (o) */
 	struct turns turns;           /* (o) PICK-3, PICK-4 */
 	uint64_t sample_in;           /* (o) Gs that become runnable until one is measured */
@@ -222,6 +208,15 @@ struct m {
 
 	struct san_stack san;
 };
+
+#define ON_ONE_LINE(type, first, last)                                                             \
+	_Static_assert(offsetof(struct type, first) / CACHE_LINE ==                                \
+			       offsetof(struct type, last) / CACHE_LINE,                           \
+		       #first " to " #last " of " #type " lie in one cache line")
+ON_ONE_LINE(g, ctx, unwait);           /* a switch */
+ON_ONE_LINE(g, sudog.w, sudog.chosen); /* a wait */
+ON_ONE_LINE(p, m, clock_read_at);      /* a step of the owner */
+ON_ONE_LINE(p, runqhead, slow);        /* a take */
 
 enum runstate { RUN_NONE, RUN_STARTING, RUN_ON, RUN_STOPPING };
 
@@ -296,6 +291,9 @@ struct sched {
 	uint32_t sysmon_called; /* (a) 1: its pause ends at once: DUMPSIG-1 */
 	uint32_t sysmon_asleep; /* (a) 1: sysmon sleeps here until an M has a P: wake_sysmon */
 };
+
+ON_ONE_LINE(sched, procs, asymmetric);      /* a submitter */
+ON_ONE_LINE(sched, poll_until, coarse_now); /* the poller */
 
 extern struct sched sched __attribute__((visibility("hidden"))); /* no indirection by the GOT */
 

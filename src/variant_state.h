@@ -33,6 +33,12 @@ struct abandon {
 	uint8_t asked;           /* (l) how often it was asked in a sleep */
 };
 
+/* Free thread-local blocks of a P, LIFO: variant/owntls.h. */
+struct block_cache {
+	struct tlsblock *top;
+	uint32_t n;
+};
+
 /* An M that is the OS thread of one G: variant/thread.h. */
 struct thread_mode {
 	bool alone;    /* (l) it is such an M */

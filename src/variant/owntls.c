@@ -68,17 +68,17 @@ static void give_locked(struct tlsblock *b)
 
 static struct tlsblock *cache_pop(struct p *pp)
 {
-	struct tlsblock *b = pp->blocks;
+	struct tlsblock *b = pp->blocks.top;
 
-	pp->blocks = *tlsblock_next(b);
-	pp->nblocks--;
+	pp->blocks.top = *tlsblock_next(b);
+	pp->blocks.n--;
 	return b;
 }
 
 static void cache_spill(struct p *pp, uint32_t keep)
 {
 	lock(&own.lock, LR_OWNTLS);
-	while (pp->nblocks > keep)
+	while (pp->blocks.n > keep)
 		give_locked(cache_pop(pp));
 	unlock(&own.lock, LR_OWNTLS);
 }
@@ -110,7 +110,7 @@ static noinline struct tlsblock *more_blocks(void)
 
 struct tlsblock *owntls_take(struct p *pp)
 {
-	if (likely(pp && pp->blocks))
+	if (likely(pp && pp->blocks.top))
 		return cache_pop(pp);
 	lock(&own.lock, LR_OWNTLS);
 	struct tlsblock *b = own.free;
@@ -127,15 +127,15 @@ void owntls_give(struct p *pp, struct tlsblock *b)
 		give_to_all(b);
 		return;
 	}
-	*tlsblock_next(b) = pp->blocks;
-	pp->blocks = b;
-	if (unlikely(++pp->nblocks > OWNTLS_CACHE))
+	*tlsblock_next(b) = pp->blocks.top;
+	pp->blocks.top = b;
+	if (unlikely(++pp->blocks.n > OWNTLS_CACHE))
 		cache_spill(pp, OWNTLS_CACHE / 2);
 }
 
 void owntls_flush(struct p *pp)
 {
-	if (pp->nblocks)
+	if (pp->blocks.n)
 		cache_spill(pp, 0);
 }
 

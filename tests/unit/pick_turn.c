@@ -42,8 +42,8 @@ TEST(turn_lasts_until_credit_is_used)
 	int64_t credit = 30 * SWITCH + SWITCH / 2;
 
 	begin_turn(credit);
-	uint64_t since = pp.due_since = ticks() - 10;
-	uint32_t from = pp.due_from = 5;
+	uint64_t since = pp.due.since = ticks() - 10;
+	uint32_t from = pp.due.from = 5;
 
 	put_range(100, 103);
 	for (int i = 0; i < 31; i++)
@@ -60,8 +60,8 @@ TEST(turn_lasts_until_credit_is_used)
 	CHECK_EQ(pp.turns.since, now);
 	CHECK_EQ(pp.turns.from, pp.count.switches);
 	expect_due_after(GLOBAL_INTERVAL);
-	CHECK_EQ(pp.due_since, since + 31 * SWITCH);
-	CHECK_EQ(pp.due_from, from + 31);
+	CHECK_EQ(pp.due.since, since + 31 * SWITCH);
+	CHECK_EQ(pp.due.from, from + 31);
 	check_after(0, INTERVAL);
 	CHECK_EQ(pp.turns.credit, credit - 31 * SWITCH / 4 * 3 + INTERVAL / 4);
 	gq_fini();
@@ -313,12 +313,12 @@ TEST(turn_with_timers_in_it_moves_their_times_no_further_than_now)
 {
 	begin_turn(30 * SWITCH);
 	step_of_turn(0);
-	pp.due_since = ticks(); /* own_work, for pinned Gs */
-	pp.due_from = (uint32_t)pp.count.switches;
+	pp.due.since = ticks(); /* own_work, for pinned Gs */
+	pp.due.from = (uint32_t)pp.count.switches;
 	pp.count.switches += 50;
 	CHECK(take_turn(&pp) == NULL);
-	CHECK_EQ(pp.due_since, ticks());
-	CHECK_EQ(pp.due_from, pp.count.switches);
+	CHECK_EQ(pp.due.since, ticks());
+	CHECK_EQ(pp.due.from, pp.count.switches);
 	gq_fini();
 }
 

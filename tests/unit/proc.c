@@ -160,9 +160,9 @@ TEST(p_flush_makes_free_g_structs_available_to_other_p)
 		gp[i] = new_g(a);
 	for (int i = 0; i < MAX_GREEN; i++)
 		end_g(a, gp[i]);
-	CHECK(a->gfree_n <= GFREE_CACHE);
+	CHECK(a->gcache.n <= GFREE_CACHE);
 	p_flush(a);
-	CHECK_EQ(a->gfree_n, 0);
+	CHECK_EQ(a->gcache.n, 0);
 	for (int i = 0; i < MAX_GREEN; i++)
 		new_g(b);
 	proc_fini();
@@ -291,7 +291,7 @@ static int cached(void)
 	int n = 0;
 
 	for (int i = 0; i < sched.nallp; i++)
-		n += (int)sched.allp[i]->gfree_n;
+		n += (int)sched.allp[i]->gcache.n;
 	return n;
 }
 
@@ -303,13 +303,13 @@ TEST_PROCS(procs_resize_up_shrinks_free_g_caches)
 	for (int i = 0; i < procs; i++) {
 		pp[i] = acquirep();
 		use_and_free(pp[i], 10);
-		CHECK(pp[i]->gfree_n > 0);
+		CHECK(pp[i]->gcache.n > 0);
 	}
 	if (procs > 1)
 		put_p(pp[0]);
 	resize(16, procs, true);
 	if (procs > 1)
-		CHECK_EQ(pp[0]->gfree_n, 0); /* it was idle and may stay idle */
+		CHECK_EQ(pp[0]->gcache.n, 0); /* it was idle and may stay idle */
 	for (int i = procs > 1; i < procs; i++)
 		use_and_free(pp[i], 1); /* from its cache */
 	CHECK_EQ(cached(), 0);          /* 100 g structs are too few for caches of 16 Ps */
@@ -326,15 +326,15 @@ TEST(procs_resize_down_grows_free_g_caches)
 	struct p *pp = acquirep();
 
 	use_and_free(pp, 10);
-	CHECK_EQ(pp->gfree_n, 0);
+	CHECK_EQ(pp->gcache.n, 0);
 	for (int i = 0; i < 15; i++)
 		acquirep();
 	put_p(pp);
 	resize(1, 16, false);
 	pp = sched.allp[0];
 	use_and_free(pp, 10);
-	CHECK(pp->gfree_n > 0);
-	CHECK(pp->gfree_n <= MAX_GREEN / 16);
+	CHECK(pp->gcache.n > 0);
+	CHECK(pp->gcache.n <= MAX_GREEN / 16);
 	proc_fini();
 }
 
@@ -403,7 +403,7 @@ TEST(p_retire_moves_timers_and_gs_to_others)
 	CHECK(t[1].pp == sched.allp[0]);
 	CHECK_EQ(sched.gqn, 4);
 	CHECK_EQ(sched.gqyields, 1);
-	CHECK_EQ(pp->gfree_n, 0);
+	CHECK_EQ(pp->gcache.n, 0);
 	lock(&sched.lock, LR_SCHED);
 	for (int i = 0; i < 3; i++)
 		CHECK(gq_get(sched.allp[0], 1) == gp[i]);

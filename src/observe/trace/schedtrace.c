@@ -198,11 +198,11 @@ static uint32_t status_of(const struct p *pp)
 	return ld_rlx(&pp->status) & P_STATUS_MASK;
 }
 
-/* pp->gfree_n, which its owner changes by plain accesses: a G's start and end would be slower
+/* pp->gcache.n, which its owner changes by plain accesses: a G's start and end would be slower
  * otherwise. The word may be outdated. */
 unsanitized static uint32_t free_gs(const struct p *pp)
 {
-	return ld_rlx(&pp->gfree_n);
+	return ld_rlx(&pp->gcache.n);
 }
 
 static void write_ps(void)
