@@ -10,7 +10,7 @@
  *   End      begins the end, waits until no thread is counted, frees the memory
  *
  * The runs of One and Two, by the tag
- *   DEAF          a thread that begins to wait for an fd; the M that sleeps where none reaches it
+ *   IGNORES       a thread that begins to wait for an fd; the M that sleeps where none reaches it
  *   CHILD         a child of a group that begins; a canceller
  *   EXPIRE        a caller that starts a child of a group; the deadline
  *   ARM           a thread that arms a timer; the M that announces how long it sleeps
@@ -66,11 +66,11 @@
  *   src/run/run.c: run_main claim_runtime
  *   src/sys/notify.c: on_notify_signal close_pipe
  *   src/observe/cpusample.c: on_sigprof cpusample_stop cpusample_begin
- *   ORD: deaf group.cancel group.expire poll.until sysmon poller.waking idle check cancel
+ *   ORD: ignores_fds group.cancel group.expire poll.until sysmon poller.waking idle check cancel
  *   ORD: uncontended external run notify sample.on pd.use
  *
  * Runs: the searches of scripts/model
- *   holds      -DDEAF
+ *   holds      -DIGNORES
  *   holds      -DCHILD
  *   holds      -DEXPIRE
  *   holds      -DARM
@@ -92,10 +92,10 @@
  *   holds      -DNOTIFY
  *   holds      -DSAMPLING
  *   holds      -DUSE
- *   assertion  -DDEAF -DMUTANT_COUNT
- *   assertion  -DDEAF -DMUTANT_DEAF_SEEN
- *   assertion  -DDEAF -DMUTANT_DEAF
- *   assertion  -DDEAF -DMUTANT_COUNT_SEEN
+ *   assertion  -DIGNORES -DMUTANT_COUNT
+ *   assertion  -DIGNORES -DMUTANT_DEAF_SEEN
+ *   assertion  -DIGNORES -DMUTANT_DEAF
+ *   assertion  -DIGNORES -DMUTANT_COUNT_SEEN
  *   assertion  -DCHILD -DMUTANT_GREEN
  *   assertion  -DCHILD -DMUTANT_CANCELLED_SEEN
  *   assertion  -DCHILD -DMUTANT_CANCELLED
@@ -207,16 +207,16 @@ inline heavy_fence(order)
 
 /* --- two words: inline one() and two() of each run --- */
 
-#ifdef DEAF
+#ifdef IGNORES
 inline one()
 {
-	exchange(A, 1, WEAK(MUTANT_COUNT, SEQ, ACQREL), v); /* ORD(deaf): no event reaches it */
-	load(B, WEAK(MUTANT_DEAF_SEEN, SEQ, ACQ), v) /* ORD(deaf): the same */
+	exchange(A, 1, WEAK(MUTANT_COUNT, SEQ, ACQREL), v); /* ORD(ignores_fds): no event for it */
+	load(B, WEAK(MUTANT_IGNORES_SEEN, SEQ, ACQ), v) /* ORD(ignores_fds): the same */
 }
 inline two()
 {
-	store(B, WEAK(MUTANT_DEAF, SEQ, REL), 1); /* ORD(deaf): the same */
-	load(A, WEAK(MUTANT_COUNT_SEEN, SEQ, ACQ), v) /* ORD(deaf): the same */
+	store(B, WEAK(MUTANT_IGNORES, SEQ, REL), 1); /* ORD(ignores_fds): the same */
+	load(A, WEAK(MUTANT_COUNT_SEEN, SEQ, ACQ), v) /* ORD(ignores_fds): the same */
 }
 #endif
 

@@ -16,8 +16,8 @@
  *   the M does not sleep while there is a timer that it has not seen, or an event for a waiter:
  *   every end state is valid (an M that has seen all may wake by itself)
  *
- * Step granularity: one access of poll_until, deaf, npollwait, waking or resting, one system call,
- * or one check of all timers.  A plain store may stay in the store buffer of its thread
+ * Step granularity: one access of poll_until, ignores_fds, npollwait, waking or resting, one system
+ * call, or one check of all timers.  A plain store may stay in the store buffer of its thread
  * (`late_...`) while that thread reads other words from memory; its locked instructions and full
  * fences drain the buffer, system calls do not.
  *
@@ -30,7 +30,7 @@
  *   src/timerheap.c: timer_arm notify_sleeper
  *   src/netpoll.c: netpoll_rest netpoll_add_waiter
  *   src/netpoll_epoll.c: ep_wait ep_rest ep_wake
- *   ORD: poll.until deaf poller.waking
+ *   ORD: poll.until ignores_fds poller.waking
  *
  * Runs: the searches of scripts/model
  *   holds
@@ -47,7 +47,7 @@
 #define ARMERS 2
 
 /* struct sched: an M sleeps, and longer than until any of the timers here */
-bool announced, deaf;
+bool announced, ignores_fds;
 byte npollwait;
 
 /* netpoll_epoll.c, and the kernel */
@@ -59,7 +59,7 @@ bool event;    /* an event that epoll_wait will report */
 bool timer[ARMERS], seen[ARMERS], received, cut;
 
 /* store buffers: values that are not visible yet */
-bool late_announced, late_deaf, late_resting, late_sleeping, late_timer[ARMERS], late_count;
+bool late_announced, late_ignores, late_resting, late_sleeping, late_timer[ARMERS], late_count;
 
 #define DONE (seen[0] && seen[1] && (received || cut))
 #define NEWS ((timer[0] && !seen[0]) || (timer[1] && !seen[1]))
@@ -67,11 +67,11 @@ bool late_announced, late_deaf, late_resting, late_sleeping, late_timer[ARMERS],
 inline empty_sleepers()
 {
 	announced = announced || late_announced;
-	deaf = deaf || late_deaf;
+	ignores_fds = ignores_fds || late_ignores;
 	resting = resting || late_resting;
 	sleeping = sleeping || late_sleeping;
 	late_announced = false;
-	late_deaf = false;
+	late_ignores = false;
 	late_resting = false;
 	late_sleeping = false
 }
@@ -113,13 +113,13 @@ proctype Reader()
 {
 	bool before;
 
-#ifdef MUTANT_COUNTED_LATE /* ORD(deaf): neither of the two sees the other */
+#ifdef MUTANT_COUNTED_LATE /* ORD(ignores_fds): neither of the two sees the other */
 	late_count = true;
 #else
 	npollwait++;
 #endif
 	if
-	:: deaf ->
+	:: ignores_fds ->
 		atomic { npollwait = npollwait + late_count; late_count = false };
 		wake()
 	:: else
@@ -199,11 +199,11 @@ inline sleep_once()
 {
 	if
 	:: npollwait == 0 -> /* netpoll_rest */
-		late_deaf = true;
-#ifndef MUTANT_DEAF_LATE /* ORD(deaf): neither of the two sees the other */
+		late_ignores = true;
+#ifndef MUTANT_IGNORES_LATE /* ORD(ignores_fds): neither of the two sees the other */
 		atomic { empty_sleepers() };
 #endif
-#ifdef MUTANT_NO_COUNT_CHECK /* ORD(deaf): a waiter since the first check is missed */
+#ifdef MUTANT_NO_COUNT_CHECK /* ORD(ignores_fds): a waiter since the first check is missed */
 		rest();
 #else
 		if
@@ -211,7 +211,7 @@ inline sleep_once()
 		:: else
 		fi;
 #endif
-		atomic { late_deaf = false; deaf = false }
+		atomic { late_ignores = false; ignores_fds = false }
 	:: else -> wait()
 	fi
 }
@@ -247,7 +247,7 @@ proctype Drain()
 {
 end:	do
 	:: atomic {
-		late_announced || late_deaf || late_resting || late_sleeping -> empty_sleepers()
+		late_announced || late_ignores || late_resting || late_sleeping -> empty_sleepers()
 	}
 	:: atomic { late_timer[0] -> timer[0] = true; late_timer[0] = false }
 	:: atomic { late_timer[1] -> timer[1] = true; late_timer[1] = false }

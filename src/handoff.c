@@ -56,7 +56,7 @@ void sched_hand_off(struct p *pp, bool blocked)
 	if (other && !awake)
 		m_wake(other, in_poller);
 	if (start) {
-		bool started = start_m(pp, false, !blocked);
+		bool started = start_m(pp, false, blocked);
 
 		lock(&sched.lock, LR_SCHED);
 		sched.nstarting--;

@@ -48,7 +48,7 @@ struct m *m_new(void)
 		unlock(&sched.lock, LR_SCHED);
 		return NULL;
 	}
-	m->patience = TICKS_10US;
+	m->spin_ticks = TICKS_10US;
 	m->inside = 1; /* it begins on g0 */
 	m->abandon.sleep.nr = -1;
 	m->abandon.cpu = -1;

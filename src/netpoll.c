@@ -196,16 +196,16 @@ int netpoll_poll(int64_t ns, struct glist *out)
 
 void netpoll_rest(int64_t deadline)
 {
-	st_seq(&sched.deaf, true);     /* ORD(deaf): before npollwait is read */
-	if (!ld_seq(&sched.npollwait)) /* ORD(deaf) */
+	st_seq(&sched.ignores_fds, true); /* ORD(ignores_fds): before npollwait is read */
+	if (!ld_seq(&sched.npollwait))    /* ORD(ignores_fds) */
 		gmp__poller.rest(deadline);
-	st_rlx(&sched.deaf, false);
+	st_rlx(&sched.ignores_fds, false);
 }
 
 void netpoll_add_waiter(void)
 {
-	add_seq(&sched.npollwait, 1);      /* ORD(deaf): before `deaf` is read */
-	if (unlikely(ld_seq(&sched.deaf))) /* ORD(deaf) */
+	add_seq(&sched.npollwait, 1); /* ORD(ignores_fds): before `ignores_fds` is read */
+	if (unlikely(ld_seq(&sched.ignores_fds))) /* ORD(ignores_fds) */
 		gmp__poller.wake();
 }
 

@@ -296,7 +296,7 @@ static struct g *steal_work(struct m *m, struct p *pp, bool *from_source)
 	struct probe *probes = pp->probes;
 	uint64_t began = cpu_ticks();
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
-	bool patient = sched.cpus > 1 && n > 1;
+	bool spins = sched.cpus > 1 && n > 1;
 	int backoff = 0; /* an M that was woken to spin finds work at once */
 	struct g *gp;
 
@@ -320,17 +320,17 @@ static struct g *steal_work(struct m *m, struct p *pp, bool *from_source)
 			return gp;
 		}
 		bump(&pp->count.spins, 1);
-		for (int i = 0; i < backoff && patient; i++)
+		for (int i = 0; i < backoff && spins; i++)
 			cpu_relax();
-		if ((gp = steal_from_ps(pp, n, patient ? probes : NULL, false)))
+		if ((gp = steal_from_ps(pp, n, spins ? probes : NULL, false)))
 			return gp;
 		backoff = max_of(min_of(backoff * 2, (int)BACKOFF_MAX), (int)BACKOFF_MIN);
-	} while (patient && cpu_ticks() - began < m->patience);
-	return patient ? steal_from_ps(pp, n, probes, true) : NULL;
+	} while (spins && cpu_ticks() - began < m->spin_ticks);
+	return spins ? steal_from_ps(pp, n, probes, true) : NULL;
 }
 
 /*
- * The patience of an M adapts: it doubles after a success and halves after a failed search.
+ * The spin time of an M adapts: it doubles after a success and halves after a failed search.
  * Threads that exchange work thus find each other spinning, and a server whose work comes from the
  * poller does not burn the CPU that its clients want.  Work from a timer or the poller does not
  * count: it would have woken the M.
@@ -341,8 +341,8 @@ struct g *spin_for_work(struct m *m, struct p *pp, bool *from_source)
 
 	if (*from_source)
 		return gp;
-	m->patience = gp ? min_of(m->patience * 2, (uint32_t)SPIN_TICKS_MAX)
-			 : max_of(m->patience / 2, (uint32_t)SPIN_TICKS_MIN);
+	m->spin_ticks = gp ? min_of(m->spin_ticks * 2, (uint32_t)SPIN_TICKS_MAX)
+			   : max_of(m->spin_ticks / 2, (uint32_t)SPIN_TICKS_MIN);
 	return gp;
 }
 

@@ -173,7 +173,7 @@ struct g *take_turn(struct p *pp);
 /* May m spin?  At most half as many Ms as there are busy Ps do (IDLE-2). */
 bool may_spin(struct m *m);
 /*
- * Search other Ps and all sources for up to m->patience.  The M counts as spinning from here on.
+ * Search other Ps and all sources for up to m->spin_ticks.  The M counts as spinning from here on.
  * Returns NULL if there is no work, or if pp has to attend.  *from_source: the G, and what lies on
  * pp now, comes from a timer or the poller.
  */

@@ -75,7 +75,7 @@ static int ensure_unbound_m_locked(int n)
 		}
 		sched.nstarting++;
 		unlock(&sched.lock, LR_SCHED);
-		bool started = start_m(NULL, false, true);
+		bool started = start_m(NULL, false, false);
 
 		lock(&sched.lock, LR_SCHED);
 		sched.nstarting--;
@@ -88,15 +88,15 @@ static int ensure_unbound_m_locked(int n)
 /* Under sched.lock: m runs any G from now on. */
 static void pin_free_locked(struct m *m)
 {
-	m->lends = m->bound = false;
+	m->dedicated = m->bound = false;
 	st_rlx(&m->lockedg, (struct g *)NULL);
 	sched.nbound--;
 }
 
-void pin_lend(struct m *m)
+void pin_dedicate(struct m *m)
 {
 	lock(&sched.lock, LR_SCHED); /* sysmon runs already */
-	m->lends = m->bound = true;
+	m->dedicated = m->bound = true;
 	sched.nbound++;
 	unlock(&sched.lock, LR_SCHED);
 }
@@ -110,7 +110,7 @@ bool pin_rest(struct m *m)
 	if (serves) {
 		pin_free_locked(m);
 		midle_put(m);
-	} else if (m->lends) {
+	} else if (m->dedicated) {
 		st_rlx(&sched.nresting, 1);
 	}
 	unlock(&sched.lock, LR_SCHED);
@@ -153,7 +153,7 @@ int sched_bind(struct m *m)
 void sched_unbind(struct m *m)
 {
 	lock(&sched.lock, LR_SCHED);
-	if (m->lends)
+	if (m->dedicated)
 		st_rlx(&m->lockedg, (struct g *)NULL); /* PIN-3 */
 	else
 		pin_free_locked(m);

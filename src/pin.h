@@ -41,7 +41,7 @@
 #include "types.h"
 
 /* Before the first G: m, of the thread that calls gmp_run, runs that G only (PIN-3). */
-void pin_lend(struct m *m);
+void pin_dedicate(struct m *m);
 
 /* Bind m and its G to each other (PIN-1).  Returns 0, or -EAGAIN if no M would be left for the
  * other Gs, or if other Gs are pinned to m. */

@@ -12,15 +12,15 @@
 #include "waiter.h"
 
 /*
- * cpu_ticks: least patience of an M that is started for a P whose M is in blocking code.  Its own G
- * will probably enter blocking code soon too, and one M per such G competes for the CPUs.  The
- * patience grows with each G that the M finds.
+ * The first spin_ticks of an M that is started for a P whose M is in blocking code.  Its own G will
+ * probably enter blocking code soon too, and one M per such G competes for the CPUs.  spin_ticks
+ * grows with each G that the M finds.
  */
-enum { PATIENCE_LEAST = TICKS_10US / 8 };
+enum { SHORT_SPIN_TICKS = TICKS_10US / 8 };
 
 /* --- waking an M --- */
 
-bool start_m(struct p *pp, bool spinning, bool patient)
+bool start_m(struct p *pp, bool spinning, bool for_blocked)
 {
 	struct m *m;
 
@@ -30,8 +30,8 @@ bool start_m(struct p *pp, bool spinning, bool patient)
 		return false;
 	m->nextp = pp;
 	st_rlx(&m->spinning, spinning);
-	if (!patient)
-		m->patience = PATIENCE_LEAST;
+	if (for_blocked)
+		m->spin_ticks = SHORT_SPIN_TICKS;
 	if (m_start(m) == 0)
 		return true;
 	m_free(m);
@@ -75,7 +75,7 @@ void wakep(void)
 		m_wake(m, in_poller);
 		return;
 	}
-	bool started = may_start && start_m(pp, true, true);
+	bool started = may_start && start_m(pp, true, false);
 
 	if (may_start) {
 		lock(&sched.lock, LR_SCHED);

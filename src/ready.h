@@ -113,8 +113,8 @@ static inline void stop_spinning(struct m *m)
 	fence_after_rmw_seq();         /* ORD(idle): before the queues are re-checked */
 }
 
-/* Start a new M, reserved before (m_reserve_locked), with pp; NULL: the M stops at once.  patient:
- * not for a G in blocking code.  Returns false without memory or an OS thread. */
-bool start_m(struct p *pp, bool spinning, bool patient);
+/* Start a new M, reserved before (m_reserve_locked), with pp; NULL: the M stops at once.
+ * for_blocked: pp is of an M in blocking code.  Returns false without memory or an OS thread. */
+bool start_m(struct p *pp, bool spinning, bool for_blocked);
 
 #endif

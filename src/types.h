@@ -164,12 +164,12 @@ struct m {
 	commit_fn commit;    /* (o) passed from a parking G to g0 */
 	void *commit_arg;    /* (o) */
 	int64_t deadline;    /* (o) likewise: of the wait */
-	uint32_t patience;   /* (o) cpu_ticks to spin at most before it stops */
+	uint32_t spin_ticks; /* (o) cpu_ticks to spin at most before it stops */
 	bool spinning;       /* (o) counted in sched.nmspinning */
 	bool in_poller;      /* (l) it sleeps in the poller, or is about to; false: on its futex */
 	uint32_t blocks;     /* (o) depth of gmp_block_enter; 0: not in blocking code */
 	bool bound;          /* (o) (l) written under the lock: it runs lockedg only */
-	bool lends;          /* (o) it stays bound without a G: PIN-3 */
+	bool dedicated;      /* (o) bound for the first G, and without a G after it: PIN-3 */
 	struct g *first;     /* (c) the G that it begins with, invisible to thieves; or NULL */
 	struct g *lockedg;   /* (o) NULL while bound: the M must end, or PIN-3 */
 	uint32_t locks;      /* (o) depth of gmp_lock_thread of its G */
@@ -278,7 +278,7 @@ struct sched {
 	uint32_t npollwait; /* (a) Gs and external threads that wait for an fd */
 	uint32_t ndebug;    /* (a) of these, Gs of the debug server: stall.c */
 	uint32_t naccepts;  /* (a) of these, Gs that accept */
-	bool deaf;          /* (a) pollm sleeps and ignores fds: netpoll_rest */
+	bool ignores_fds;   /* (a) pollm sleeps and ignores fds: netpoll_rest */
 
 	int nallp aligned_to(CACHE_LINE); /* (a) entries of allp ever used */
 	struct p *allp[PROCS_MAX];        /* (a) entries are set once */

@@ -472,7 +472,7 @@ static int run_main(gmp_fn fn, void *arg, const gmp_config *cfg, uintptr_t calle
 	g_set_status(gp, G_RUNNABLE);
 	m->first = gp; /* runs on this thread, so fn can lock itself to it */
 	if (sched.preempts)
-		pin_lend(m);
+		pin_dedicate(m);
 	st_seq(&sched.state, RUN_ON); /* ORD(run) */
 	mstart(m);
 	gmp__cancel_renew();

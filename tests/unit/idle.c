@@ -355,7 +355,7 @@ TEST(idle_work_left_to_stopping_m_runs_on_all_ps)
 	}
 }
 
-/* --- fds, and an M that sleeps deaf to them --- */
+/* --- fds, and an M that sleeps and ignores them --- */
 
 static int ends[2], got_one; /* a pipe */
 
@@ -386,7 +386,7 @@ static void wait_and_write(void)
 static void wait_for_deaf(void)
 {
 	SPIN_FOR(all_asleep_but(0));
-	while (!ld_seq(&sched.deaf)) {
+	while (!ld_seq(&sched.ignores_fds)) {
 		gmp__poller.wake();
 		SPIN_FOR(all_asleep_but(0));
 	}

@@ -63,10 +63,10 @@ static int uninterrupted, backed_off;
 static void note_search(struct p *pp)
 {
 	uint64_t probes = pp->count.spins - spins_before, now = cpu_ticks();
-	uint32_t patience = getm()->patience;
+	uint32_t spin_ticks = getm()->spin_ticks;
 
-	if (began && now - began < 2 * patience) {
-		add_seq(&backed_off, probes <= 8 + 2 * (patience / max_of(pauses, (uint64_t)1)));
+	if (began && now - began < 2 * spin_ticks) {
+		add_seq(&backed_off, probes <= 8 + 2 * (spin_ticks / max_of(pauses, (uint64_t)1)));
 		add_seq(&uninterrupted, 1);
 	}
 	if (began) {
