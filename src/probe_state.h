@@ -3,7 +3,6 @@
 #ifndef GMP_PROBE_STATE_H
 #define GMP_PROBE_STATE_H
 
-#include "base/base.h"
 #include "gmp.h"
 
 /* Written by the owner alone, read by any thread. */

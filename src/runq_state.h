@@ -3,7 +3,6 @@
 #ifndef GMP_RUNQ_STATE_H
 #define GMP_RUNQ_STATE_H
 
-#include "base/base.h"
 #include "gmp.h"
 
 enum {

@@ -29,15 +29,11 @@
 #include <pthread.h>
 
 #include "base/atomic.h"
-#include "base/base.h"
-#include "base/lock.h"
 #include "base/options.h"
-#include "base/os.h"
 #include "base/san.h"
 #include "base/tls.h"
 #include "context.h"
 #include "g_state.h"
-#include "gmp.h"
 #include "handoff_state.h"
 #include "machine/cxx.h"
 #include "pick_state.h"

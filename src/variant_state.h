@@ -3,7 +3,6 @@
 #ifndef GMP_VARIANT_STATE_H
 #define GMP_VARIANT_STATE_H
 
-#include "base/base.h"
 #include "base/os.h"
 #include "stack.h"
 

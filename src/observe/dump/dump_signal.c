@@ -55,7 +55,7 @@ static struct {
 	uint32_t done; /* (a) dumper is about to end; a join does not wait */
 } on;
 
-delegated_fn gmp__posix_delegated;
+void (*gmp__posix_delegated)(void);
 
 unsanitized void delegate_sig(void)
 {

@@ -13,7 +13,7 @@ void dump_signal_delegated(void);
 /* Let sysmon call dump_signal_delegated and gmp__posix_delegated soon.  Async-signal-safe. */
 void delegate_sig(void);
 /* (c) NULL, or delegated work of libgmprt_posix: posix/parked.c. */
-extern delegated_fn gmp__posix_delegated;
+extern void (*gmp__posix_delegated)(void);
 /* End of a run, after the end of sysmon. */
 void dump_signal_fini(void);
 /* In the child of a fork. */
