@@ -30,7 +30,7 @@
  *         ask for more): reports what is ready        4 unlock pd; make the claimed runnable
  *    4 link; unlock pd; wait; unlink; from 1
  *
- * Verified by model/multi.pml and lasting.pml.
+ * Verified by model/multi.pml and persistent.pml.
  *
  * Invariants
  *   MULTI-1  No lost wakeup.  Of a known fd, an event after 1 changes the count, so that 3 sees it,
