@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of lasting registrations: a read that waits for a stream socket or a pipe ends if there is
- * a byte for it.
+ * Model of persistent registrations: a read that waits for a stream socket or a pipe ends if there
+ * is a byte for it.
  *
  * Processes
  *   Reader   a replaced read, two of them: attempts, and waits for the fd (posix/wait.c,
@@ -13,13 +13,13 @@
  *   Poller   reports the kernel's events (netpoll_event)
  *   Call     with -DCALL: a gmp_poll of the same fd, which arms a one-shot registration
  *
- * The socket has `data` bytes.  The registration is lasting, edge-triggered for reads; or one-shot,
- * and armed or not.  epoll_wait reports an edge only if there is data by then.  An attempt to read
- * takes one byte: it is short if that was the last one.  A read after a short one leaves out its
- * attempt if no event came since, and none reported the end (IO-1).
+ * The socket has `data` bytes.  The registration is persistent, edge-triggered for reads; or
+ * one-shot, and armed or not.  epoll_wait reports an edge only if there is data by then.  An
+ * attempt to read takes one byte: it is short if that was the last one.  A read after a short one
+ * leaves out its attempt if no event came since, and none reported the end (IO-1).
  *
  * Properties
- *   LASTING-1 (MULTI-8): each read ends     every end state is valid
+ *   PERSISTENT-1 (MULTI-8): each read ends  every end state is valid
  *
  * A step is a system call, a read of the count, a section under pd->lock.  Memory is sequentially
  * consistent: the lock orders the rest, except the count, which is in publish.pml.
@@ -66,7 +66,7 @@ bool fin; /* the end of the stream was sent */
 bool edge; /* an event that epoll_wait will report, if there is data by then */
 #define NONE 0
 #define ONCE 1
-#define LASTING 2
+#define PERSISTENT 2
 byte kind = NONE; /* of the registration */
 bool armed;       /* of a one-shot registration */
 
@@ -87,7 +87,7 @@ inline arrive()
 {
 	atomic {
 		data++;
-		edge = edge || kind == LASTING || (kind == ONCE && armed)
+		edge = edge || kind == PERSISTENT || (kind == ONCE && armed)
 	}
 }
 
@@ -160,7 +160,7 @@ proctype Reader(byte me)
 			again = false;
 			lock_pd();
 			if /* MULTI_ABSENT: the caller reads the id, and comes again */
-			:: polled != LASTING -> locked = false; again = true
+			:: polled != PERSISTENT -> locked = false; again = true
 			:: else
 			fi;
 			if
@@ -169,23 +169,23 @@ proctype Reader(byte me)
 			fi;
 			if
 #ifdef NO_ID
-			:: polled == LASTING -> /* MULTI-7: no file counts as the registered one */
+			:: polled == PERSISTENT -> /* MULTI-7: no file is the registered one */
 #ifndef MUTANT_QUIET
-				register(LASTING);
+				register(PERSISTENT);
 #endif
 				wait = true
 #endif
 #ifndef MUTANT_NO_COUNT /* an event between the attempt and the link is lost */
-			:: polled == LASTING && events != seen -> wait = false
-			:: polled == LASTING && events == seen -> wait = true
+			:: polled == PERSISTENT && events != seen -> wait = false
+			:: polled == PERSISTENT && events == seen -> wait = true
 #else
-			:: polled == LASTING -> wait = true
+			:: polled == PERSISTENT -> wait = true
 #endif
-			:: polled != LASTING ->
-#ifndef MUTANT_QUIET /* a lasting registration does not report what is ready */
-				register(LASTING);
+			:: polled != PERSISTENT ->
+#ifndef MUTANT_QUIET /* a persistent registration does not report what is ready */
+				register(PERSISTENT);
 #else
-				atomic { kind = LASTING; polled = LASTING };
+				atomic { kind = PERSISTENT; polled = PERSISTENT };
 #endif
 				wait = true
 			fi;
@@ -212,7 +212,7 @@ proctype Peer()
 	:: else -> arrive(); n++
 	od;
 #ifdef END
-	atomic { fin = true; edge = edge || kind == LASTING || (kind == ONCE && armed) }
+	atomic { fin = true; edge = edge || kind == PERSISTENT || (kind == ONCE && armed) }
 #endif
 }
 
@@ -256,11 +256,11 @@ end_poll:
 		events++;
 		atomic { fire_all() };
 		if
-		:: !any && polled == LASTING ->
+		:: !any && polled == PERSISTENT ->
 			unwanted++;
 			if
 			:: unwanted == UNWANTED_MOST ->
-#ifndef MUTANT_STAYS /* the record still says that it is lasting */
+#ifndef MUTANT_STAYS /* the record still says that it is persistent */
 				polled = ONCE;
 #endif
 				atomic { kind = ONCE; armed = false; edge = false };

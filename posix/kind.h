@@ -8,7 +8,7 @@
 /*
  * The kind
  *   KIND_UNKNOWN        nothing is known: try as a socket
- *   KIND_SOCKET         a socket with messages, or of a family without lasting registrations
+ *   KIND_SOCKET         a socket with messages, or of a family without persistent registrations
  *                       (IOWAIT-9): a short read says nothing
  *   KIND_STREAM_SOCKET  a socket with a stream of bytes
  *   KIND_PIPE           a pipe or FIFO: a short read has emptied it, unless its writer has O_DIRECT
@@ -17,16 +17,16 @@
  *   KIND_FILE           RWF_NOWAIT must not be used: regular files, directories, terminals ...
  *
  * and
- *   HINT_CALM     at the last check of a read that waited, the fd was blocking and had no timeout;
- *                 the wait was short (IOWAIT-5)
- *   HINT_DRAINED  the last read returned less than it asked for; not of KIND_SOCKET and
- *                 KIND_STREAM, whose reads may leave data then
- *   HINT_WAITED   a call has found it not ready (IOWAIT-6)
- *   HINT_LASTS    a KIND_STREAM_SOCKET or KIND_PIPE that has waited: its registration may be
- *                 lasting (IOWAIT-9)
+ *   HINT_CALM        at the last check of a read that waited, the fd was blocking and had no
+ *                    timeout; the wait was short (IOWAIT-5)
+ *   HINT_DRAINED     the last read returned less than it asked for; not of KIND_SOCKET and
+ *                    KIND_STREAM, whose reads may leave data then
+ *   HINT_WAITED      a call has found it not ready (IOWAIT-6)
+ *   HINT_PERSISTENT  a KIND_STREAM_SOCKET or KIND_PIPE that has waited: its registration may be
+ *                    persistent (IOWAIT-9)
  */
 enum kind { KIND_UNKNOWN, KIND_SOCKET, KIND_STREAM_SOCKET, KIND_PIPE, KIND_STREAM, KIND_FILE };
-enum { HINT_KIND = 7, HINT_CALM = 8, HINT_DRAINED = 16, HINT_WAITED = 32, HINT_LASTS = 64 };
+enum { HINT_KIND = 7, HINT_CALM = 8, HINT_DRAINED = 16, HINT_WAITED = 32, HINT_PERSISTENT = 64 };
 
 /* KINDS: numbers with a hint; others are always KIND_UNKNOWN. */
 enum { KINDS = 1 << 16 };

@@ -5,7 +5,7 @@
  * A replaced call attempts the system call so that it does not block (io.c, socket.c).  If that
  * returns EAGAIN, io_not_ready decides: the fd is non-blocking, or the caller parks.  The wait uses
  * the one-shot registration that gmp_poll makes for fds that gmp does not know (netpoll/multi.c),
- * or a lasting one (IOWAIT-9).
+ * or a persistent one (IOWAIT-9).
  *
  *   caller                                          an event, a replaced close
  *    1 attempt: EAGAIN                               1 lock pd; the registration is disarmed
@@ -49,13 +49,13 @@
  *             and attempts before it returns EAGAIN or EINTR.  So it returns data that was there
  *             when it began, also if poll(2) does not report it (SO_RCVLOWAT).
  *   IOWAIT-9  From the second call that waits on, reads of a connection (TCP, MPTCP, a unix stream
- *             socket) wait by a lasting registration: steps 3 and 4 are those of netpoll/multi.c.
- *             There an attempt finds nothing only if poll(2) reports nothing, so no event is needed
- *             for what the attempt left.  Not so a datagram socket that was shut down (IOWAIT-4).
- *             A wait after a check compares the id of the socket (MULTI-7); another one is short,
- *             and may wait for a former connection of the number (IOWAIT-5).  So accept, connect
- *             and close forget the hints of their fd.
- *             Reads of a KIND_PIPE use a lasting registration, too.  A pipe has no id, so a wait
+ *             socket) wait by a persistent registration: steps 3 and 4 are those of
+ *             netpoll/multi.c.  There an attempt finds nothing only if poll(2) reports nothing, so
+ *             no event is needed for what the attempt left.  Not so a datagram socket that was shut
+ *             down (IOWAIT-4).  A wait after a check compares the id of the socket (MULTI-7);
+ *             another one is short, and may wait for a former connection of the number (IOWAIT-5).
+ *             So accept, connect and close forget the hints of their fd.
+ *             Reads of a KIND_PIPE use a persistent registration, too.  A pipe has no id, so a wait
  *             after a check arms it again (EPOLL_CTL_MOD), which reports data that is there.  Only
  *             a short wait can miss data that a short read has left, for UNCHECKED_NS; io_probes
  *             ends that.  Files of KIND_STREAM keep the one-shot registration: a short read
@@ -64,11 +64,12 @@
  * An fd that gmp knows (gmp_fd_adopt) has another registration: its waits are those of gmp_poll.
  *
  * Cost of a wait: fcntl, getsockopt and epoll_ctl (0.08, 0.15 and 0.15 us; epoll_ctl 1.1 us with
- * 10,000 connections, since it misses the caches); of a lasting registration a second getsockopt in
- * place of epoll_ctl, unless it is a pipe; with HINT_CALM a timer in place of fcntl and getsockopt.
- * Rejected: gmp_poll for all fds: three poll(2) more.  A lasting registration of both directions:
- * a writer's socket reports room after each read of its peer.  EPOLL_CTL_ADD as the check of
- * IOWAIT-2: no cheaper than arming.
+ * 10,000 connections, since it misses the caches); of a persistent registration a second getsockopt
+ * in place of epoll_ctl, unless it is a pipe; with HINT_CALM a timer in place of fcntl and
+ * getsockopt.
+ * Rejected: gmp_poll for all fds: three poll(2) more.  A persistent registration of both
+ * directions: a writer's socket reports room after each read of its peer.  EPOLL_CTL_ADD as the
+ * check of IOWAIT-2: no cheaper than arming.
  */
 #include "posix/wait.h"
 
@@ -209,7 +210,7 @@ static int option_of(int fd, int name)
 }
 
 /* IOWAIT-9. */
-static bool may_last(int fd)
+static bool may_persist(int fd)
 {
 	int family = option_of(fd, SO_DOMAIN), protocol = option_of(fd, SO_PROTOCOL);
 	bool tcp = (family == AF_INET || family == AF_INET6) &&
@@ -219,17 +220,18 @@ static bool may_last(int fd)
 	       option_of(fd, SO_ACCEPTCONN) == 0;
 }
 
-/* The record has no lasting registration of this file, or the file has no id.  For a file that must
- * not have one, HINT_LASTS is cleared, and a one-shot registration armed. */
-static noinline int begin_lasting(struct multi_entry *e, const struct io_wait *w, struct glist *out)
+/* The record has no persistent registration of this file, or the file has no id.  For a file that
+ * must not have one, HINT_PERSISTENT is cleared, and a one-shot registration armed. */
+static noinline int begin_persistent(struct multi_entry *e, const struct io_wait *w,
+				     struct glist *out)
 {
 	struct multi_read r = { .seen = w->seen, .socket = NO_SOCKET, .begin = true };
 
 	if (kind_of(w->fd) == KIND_PIPE)
 		return multi_link_read(e, w->fd, &r, out);
 	r.socket = os_socket_id(w->fd);
-	if (!r.socket || !may_last(w->fd)) {
-		hint_set(w->fd, HINT_LASTS, false);
+	if (!r.socket || !may_persist(w->fd)) {
+		hint_set(w->fd, HINT_PERSISTENT, false);
 		if (r.socket)
 			kind_set(w->fd, KIND_SOCKET); /* do not ask again */
 		return multi_link_unknown(e, w->fd, out);
@@ -247,15 +249,15 @@ static int link_read(struct multi_entry *e, const struct io_wait *w, struct glis
 {
 	struct multi_read r = { .seen = w->seen };
 
-	if (!(hint_of(w->fd) & HINT_LASTS))
+	if (!(hint_of(w->fd) & HINT_PERSISTENT))
 		return multi_link_unknown(e, w->fd, out);
 	if (w->checked && kind_of(w->fd) != KIND_PIPE)
 		r.socket = os_socket_id(w->fd);
 	if (w->checked && !r.socket)
-		return begin_lasting(e, w, out);
+		return begin_persistent(e, w, out);
 	int result = multi_link_read(e, w->fd, &r, out);
 
-	return likely(result != MULTI_ABSENT) ? result : begin_lasting(e, w, out);
+	return likely(result != MULTI_ABSENT) ? result : begin_persistent(e, w, out);
 }
 
 /* read: the call, if it reads; NULL: another call. */
@@ -320,13 +322,13 @@ static int park_call(struct io_wait *w, int64_t deadline, int64_t now)
 
 /* --- the decision --- */
 
-/* IOWAIT-9.  A connection for one request needs no lasting registration. */
+/* IOWAIT-9.  A connection for one request needs no persistent registration. */
 static void note_second_wait(int fd)
 {
 	enum kind kind = kind_of(fd);
 
 	if (kind == KIND_STREAM_SOCKET || kind == KIND_PIPE)
-		hint_set(fd, HINT_LASTS, true);
+		hint_set(fd, HINT_PERSISTENT, true);
 }
 
 /* Note what the check of a read has found. */

@@ -68,10 +68,10 @@ enum kind io_socket_kind(int fd);
  * has none, or is no socket. */
 int64_t io_deadline(int fd, int timeout);
 
-/* The events of an fd with a lasting registration (IOWAIT-9); 0: it has none. */
+/* The events of an fd with a persistent registration (IOWAIT-9); 0: it has none. */
 static inline uint64_t io_seen(int fd)
 {
-	return hint_of(fd) & HINT_LASTS ? multi_seen(fd) : 0;
+	return hint_of(fd) & HINT_PERSISTENT ? multi_seen(fd) : 0;
 }
 
 /* A read of a pipe that could leave out its attempt makes it after each 16th event, until it finds

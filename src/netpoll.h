@@ -136,9 +136,9 @@ int netpoll_ask(struct polldesc *pd);
  * (poll(2)'s), instead of what the record has of a former file, whose waiters are appended to out.
  * Returns 0 or the error of the system. */
 int netpoll_arm(struct polldesc *pd, short events, struct glist *out);
-/* The same for reads, as a lasting registration.  socket: the file's id, or NO_SOCKET. */
-int netpoll_arm_lasting(struct polldesc *pd, uint64_t socket, struct glist *out);
-/* Under pd->lock: an event of a lasting registration has found no entry.  If there are many, the
+/* The same for reads, as a persistent registration.  socket: the file's id, or NO_SOCKET. */
+int netpoll_arm_persistent(struct polldesc *pd, uint64_t socket, struct glist *out);
+/* Under pd->lock: an event of a persistent registration has found no entry.  If there are many, the
  * registration becomes one-shot, and is not armed. */
 void netpoll_unwanted(struct polldesc *pd);
 /* A number that gmp does not know is about to be closed: fire its entries as closed, and remove the

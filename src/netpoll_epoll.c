@@ -178,7 +178,7 @@ static int ep_once(int fd, uint64_t key, short events, bool add)
 		      (uint16_t)events | (uint32_t)EPOLLONESHOT);
 }
 
-static int ep_lasting(int fd, uint64_t key, bool add)
+static int ep_persistent(int fd, uint64_t key, bool add)
 {
 	return ep_ctl(add ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, key,
 		      (uint32_t)EDGES & ~(uint32_t)EPOLLOUT);
@@ -306,7 +306,7 @@ const struct poller gmp__poller = {
 	.add = ep_add,
 	.rekey = ep_rekey,
 	.once = ep_once,
-	.lasting = ep_lasting,
+	.persistent = ep_persistent,
 	.del = ep_del,
 	.wait = ep_wait,
 	.rest = ep_rest,

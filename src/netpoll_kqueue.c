@@ -5,14 +5,14 @@
  *
  * FreeBSD is the reference.  docs/ports.md lists what other kernels do differently.
  *
- *   call    changes (each with EV_RECEIPT: kevent answers per change and takes no event)
- *   add     EVFILT_READ and EVFILT_WRITE: EV_ADD, EV_CLEAR           key in udata
- *   once    the same with EV_DISPATCH: one report, then disabled, still registered
- *   lasting EVFILT_READ with EV_CLEAR; EVFILT_WRITE with EV_DISPATCH, disabled
- *   rekey   EV_DELETE of both, then as add: reports what is ready
- *   del     EV_DELETE of both
- *   wake    EVFILT_USER: NOTE_TRIGGER; the report resets it (EV_CLEAR)
- *   verify  EVFILT_USER without NOTE_TRIGGER: ENOENT if the number has another kqueue
+ *   call       changes (each with EV_RECEIPT: kevent answers per change and takes no event)
+ *   add        EVFILT_READ and EVFILT_WRITE: EV_ADD, EV_CLEAR           key in udata
+ *   once       the same with EV_DISPATCH: one report, then disabled, still registered
+ *   persistent EVFILT_READ with EV_CLEAR; EVFILT_WRITE with EV_DISPATCH, disabled
+ *   rekey      EV_DELETE of both, then as add: reports what is ready
+ *   del        EV_DELETE of both
+ *   wake       EVFILT_USER: NOTE_TRIGGER; the report resets it (EV_CLEAR)
+ *   verify     EVFILT_USER without NOTE_TRIGGER: ENOENT if the number has another kqueue
  *
  * Invariants
  *   -     Edges: a knote with EV_CLEAR is reported once per activation by the kernel.  Each arrival
@@ -400,7 +400,7 @@ static int kq_once(int fd, uint64_t key, short events, bool add)
 	return err ? err : attach_once(fd, key, events);
 }
 
-static int kq_lasting(int fd, uint64_t key, bool add)
+static int kq_persistent(int fd, uint64_t key, bool add)
 {
 	int err = detach(fd, add);
 	struct kevent c[] = {
@@ -537,7 +537,7 @@ const struct poller gmp__poller = {
 	.add = kq_add,
 	.rekey = kq_rekey,
 	.once = kq_once,
-	.lasting = kq_lasting,
+	.persistent = kq_persistent,
 	.del = kq_del,
 	.wait = kq_wait,
 	.rest = kq_rest,

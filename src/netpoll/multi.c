@@ -5,8 +5,8 @@
  * An fd that gmp knows has its registration, edge-triggered for both directions.  Any other gets
  * one for polls (pd->polled): one-shot, for the events that the linked entries ask for.  It stays
  * in epoll until the fd is closed, and costs nothing while no call is armed.  Arming is a system
- * call for each wait.  So a read of a stream socket or a pipe (multi_link_read) makes it a lasting
- * one, edge-triggered for reads; any other wait for the fd makes it one-shot again.
+ * call for each wait.  So a read of a stream socket or a pipe (multi_link_read) makes it a
+ * persistent one, edge-triggered for reads; any other wait for the fd makes it one-shot again.
  *
  *   the call (io/poll.c)                             an event, an adoption, a close
  *    1 multi_look: seen = events of the sides         1 lock pd
@@ -21,12 +21,12 @@
  *    5 park; the commit step unlocks multi
  *    6 unlink all entries; from 1
  *
- *   a read (posix/wait.c)                            an event of a lasting registration
+ *   a read (posix/wait.c)                            an event of a persistent registration
  *    1 seen = events of the read side                 1 lock pd
  *    2 attempt: EAGAIN                                2 events + 1
- *    3 lock pd; lasting, for this file?               3 fire all entries; if there was none for
+ *    3 lock pd; persistent, for this file?            3 fire all entries; if there was none for
  *       yes, and events != seen: unlock pd, from 1       UNWANTED_MOST events: make it one-shot,
- *       no: make it lasting (one-shot if entries         not armed
+ *       no: make it persistent (one-shot if entries      not armed
  *         ask for more): reports what is ready        4 unlock pd; make the claimed runnable
  *    4 link; unlock pd; wait; unlink; from 1
  *
@@ -35,7 +35,7 @@
  * Invariants
  *   MULTI-1  No lost wakeup.  Of a known fd, an event after 1 changes the count, so that 3 sees it,
  *            or finds the entry linked.  Of another one, arming reports what is ready by then; if
- *            its registration is lasting, the count is compared, too.
+ *            its registration is persistent, the count is compared, too.
  *   MULTI-2  `fired` changes from false to true once, under multi.lock, before the claim.  A claim
  *            before step 5 fails, since the waiter is not armed, and step 4 sees `fired`.
  *   MULTI-3  The call returns only after step 6: it took pd->lock of each entry after it was
@@ -51,7 +51,7 @@
  *            entries that were unlinked.  These cost one event that nothing waits for: an event of
  *            a one-shot registration fires all entries, and clears `all` of each.
  *
- *   MULTI-7  While pd->polled is POLLED_LASTING, the linked entries that are not fired ask for
+ *   MULTI-7  While pd->polled is POLLED_PERSISTENT, the linked entries that are not fired ask for
  *            POLLIN alone, or wait for the close of a file that cannot be polled.  The registration
  *            is of the socket with the id pd->socket, which no other has.  So a caller that finds
  *            the same id under the number has the registered socket; a caller that does not compare
@@ -64,7 +64,7 @@
  *   MULTI-8  side[SIDE_READ].drained is the count that a reader read before a short read.  While
  *            it is equal to the count, and the peer has not hung up (pd->hup), one of these holds:
  *            the file is empty; the kernel has an event that is not counted yet; the registration
- *            is not lasting, and linking makes it so.  So a reader may link without an attempt.
+ *            is not persistent, and linking makes it so.  So a reader may link without an attempt.
  *            This does not hold for reads that end at a message (descriptors, another sender of a
  *            unix socket, a packet of a pipe) or for data below SO_RCVLOWAT.  So such a wait is
  *            short, and if it expires although there is data, hup is set: reads attempt first
@@ -76,8 +76,8 @@
  *
  * Rejected: an epoll instance per call (n registrations to make and to take away each time, 1 us
  * each); a thread in poll(2) as blocking code (one per call, which cannot be cancelled);
- * lasting registrations for gmp_poll (events for an fd without a waiter, while its library works by
- * itself); one flag for "an event came" in place of the counts, which a waiter clears before its
+ * persistent registrations for gmp_poll (events for an fd without a waiter, while its library works
+ * by itself); one flag for "an event came" in place of the counts, which a waiter clears before its
  * attempt (a second waiter that has attempted before the event then parks beside data that the
  * first leaves).
  */
@@ -219,7 +219,7 @@ int multi_link_unknown(struct multi_entry *e, int fd, struct glist *out)
 	return result;
 }
 
-/* Is the lasting registration that of the caller's file? */
+/* Is the persistent registration that of the caller's file? */
 static bool is_of_file(const struct polldesc *pd, uint64_t socket)
 {
 	return !socket || (socket == pd->socket && socket != NO_SOCKET);
@@ -231,7 +231,7 @@ static int begin_read(struct multi_entry *e, struct polldesc *pd, uint64_t socke
 {
 	short all = all_events(pd, e);
 
-	return all == POLLIN ? netpoll_arm_lasting(pd, socket, out) : netpoll_arm(pd, all, out);
+	return all == POLLIN ? netpoll_arm_persistent(pd, socket, out) : netpoll_arm(pd, all, out);
 }
 
 static int link_read_in_record(struct multi_entry *e, struct polldesc *pd,
@@ -241,7 +241,7 @@ static int link_read_in_record(struct multi_entry *e, struct polldesc *pd,
 
 	if (unlikely(ld_rlx(&pd->use) & PD_OPEN))
 		return MULTI_AGAIN;
-	if (likely(pd->polled == POLLED_LASTING && is_of_file(pd, r->socket))) {
+	if (likely(pd->polled == POLLED_PERSISTENT && is_of_file(pd, r->socket))) {
 		if (unlikely(r->seen != multi_seen(pd->fd)))
 			return MULTI_CHANGED;
 		pd->unwanted = 0;

@@ -23,7 +23,7 @@ int multi_link(struct multi_entry *e, int fd, struct glist *out);
 int multi_link_unknown(struct multi_entry *e, int fd, struct glist *out);
 
 /*
- * A read of a file that gmp does not know, which waits by a lasting registration.
+ * A read of a file that gmp does not know, which waits by a persistent registration.
  *
  * seen    multi_seen before the attempt; 0: not read, which equals no count: MULTI_CHANGED
  * socket  os_socket_id, compared with that of the registration; 0: not compared; NO_SOCKET: the
@@ -38,8 +38,8 @@ struct multi_read {
 /*
  * Link the entry, which asks for POLLIN.
  * Returns MULTI_LINKED; or, not linked: MULTI_AGAIN: gmp knows the file; MULTI_CHANGED: an event
- * came since r->seen: attempt again; MULTI_ABSENT: there is no lasting registration of that file;
- * an error as multi_link does.
+ * came since r->seen: attempt again; MULTI_ABSENT: there is no persistent registration of that
+ * file; an error as multi_link does.
  */
 int multi_link_read(struct multi_entry *e, int fd, const struct multi_read *r, struct glist *out);
 

@@ -51,11 +51,11 @@ enum pd_end { PD_GOES_ON = 0, PD_ENDS = 1, PD_ENDS_WITH_EINVAL = 2 };
 
 /*
  * polldesc.polled: the registration of a file that gmp does not know (MULTI-5).
- *   POLLED_NOT      there is none: gmp knows the file, or nothing has waited for it
- *   POLLED_ONCE     one-shot: armed by each wait
- *   POLLED_LASTING  edge-triggered, for reads of a stream socket or a pipe
+ *   POLLED_NOT         there is none: gmp knows the file, or nothing has waited for it
+ *   POLLED_ONCE        one-shot: armed by each wait
+ *   POLLED_PERSISTENT  edge-triggered, for reads of a stream socket or a pipe
  */
-enum pd_polled { POLLED_NOT = 0, POLLED_ONCE = 1, POLLED_LASTING = 2 };
+enum pd_polled { POLLED_NOT = 0, POLLED_ONCE = 1, POLLED_PERSISTENT = 2 };
 
 /* polldesc.socket: an id that no socket has, so no file counts as the registered one (MULTI-7). */
 #define NO_SOCKET UINT64_MAX
@@ -104,11 +104,11 @@ struct polldesc {
 	uint8_t polled;  /* under lock: enum pd_polled */
 	struct multi_entry *entries; /* under lock, (a) for a prefetch: calls of gmp_poll */
 	struct pollside side[2];
-	uint64_t socket;          /* under lock: if POLLED_LASTING: os_socket_id, or NO_SOCKET */
+	uint64_t socket;          /* under lock: if POLLED_PERSISTENT: os_socket_id, or NO_SOCKET */
 	gmp_mutex write_all_lock; /* held by a write_all: two do not interleave */
 	struct timer timer[2];
 	int64_t armed[2];  /* under lock: the time of the armed timer; NEVER: not armed */
-	uint32_t unwanted; /* under lock: events of a lasting registration without an entry */
+	uint32_t unwanted; /* under lock: events of a persistent registration without an entry */
 	/* under lock: must be set if the kernel may still have a registration of a former file of
 	 * the number, which a plain close() left because a dup is open; may be set without one */
 	bool orphaned;

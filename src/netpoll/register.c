@@ -17,8 +17,9 @@
 #include "netpoll/owner.h"
 #include "variant.h"
 
-/* UNWANTED_MOST: events without a wait, of which each costs a report, before a lasting registration
- * becomes one-shot, and the next read makes it lasting again: two system calls.  Not measured. */
+/* UNWANTED_MOST: events without a wait, of which each costs a report, before a persistent
+ * registration becomes one-shot, and the next read makes it persistent again: two system calls.
+ * Not measured. */
 enum { UNWANTED_MOST = 8 };
 
 static uint32_t open_records; /* (a) */
@@ -210,24 +211,24 @@ int netpoll_ask(struct polldesc *pd)
 	return register_file(pd, pd->seq + 1); /* NETPOLL-9 */
 }
 
-/* A registration for polls: one-shot for these events; lasting: for reads. */
-static int attach_polled(struct polldesc *pd, uint32_t seq, short events, bool lasting, bool add)
+/* A registration for polls: one-shot for these events; persistent: for reads. */
+static int attach_polled(struct polldesc *pd, uint32_t seq, short events, bool persistent, bool add)
 {
-	return lasting ? gmp__poller.lasting(pd->fd, key_of(pd, seq), add)
-		       : gmp__poller.once(pd->fd, key_of(pd, seq), events, add);
+	return persistent ? gmp__poller.persistent(pd->fd, key_of(pd, seq), add)
+			  : gmp__poller.once(pd->fd, key_of(pd, seq), events, add);
 }
 
-static int arm(struct polldesc *pd, short events, bool lasting, struct glist *out)
+static int arm(struct polldesc *pd, short events, bool persistent, struct glist *out)
 {
 	uint32_t seq = pd->seq + 1; /* NETPOLL-9 */
 	int err = -ENOENT;
 
 	if (pd->polled)
-		err = attach_polled(pd, pd->seq, events, lasting, false);
+		err = attach_polled(pd, pd->seq, events, persistent, false);
 	if (err == -ENOENT) {
-		err = attach_polled(pd, seq, events, lasting, true);
+		err = attach_polled(pd, seq, events, persistent, true);
 		if (err == -EEXIST) /* made by netpoll_ask; or an orphan that dup2() has restored */
-			err = attach_polled(pd, seq, events, lasting, false);
+			err = attach_polled(pd, seq, events, persistent, false);
 		if (err)
 			return err;
 		if (pd->polled || (ld_rlx(&pd->use) & PD_OPEN))
@@ -235,7 +236,7 @@ static int arm(struct polldesc *pd, short events, bool lasting, struct glist *ou
 		begin_file(pd, seq, 0, false);
 	}
 	if (!err)
-		pd->polled = lasting ? POLLED_LASTING : POLLED_ONCE;
+		pd->polled = persistent ? POLLED_PERSISTENT : POLLED_ONCE;
 	return err;
 }
 
@@ -244,7 +245,7 @@ int netpoll_arm(struct polldesc *pd, short events, struct glist *out)
 	return arm(pd, events, false, out);
 }
 
-int netpoll_arm_lasting(struct polldesc *pd, uint64_t socket, struct glist *out)
+int netpoll_arm_persistent(struct polldesc *pd, uint64_t socket, struct glist *out)
 {
 	int err = arm(pd, 0, true, out);
 
@@ -285,7 +286,7 @@ bool netpoll_is_registered(struct polldesc *pd)
 {
 	uint32_t seq = pd->seq + 1; /* NETPOLL-9 */
 
-	if (pd->polled == POLLED_LASTING && pd->socket != NO_SOCKET) {
+	if (pd->polled == POLLED_PERSISTENT && pd->socket != NO_SOCKET) {
 		bool same = os_socket_id(pd->fd) == pd->socket;
 
 		if (unlikely(!same))

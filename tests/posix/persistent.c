@@ -254,7 +254,7 @@ POSIX_TEST(read_of_one_file_by_several_threads_starves_none)
 
 /* --- waits that end without data --- */
 
-/* A reader whose wait ends without data, while the connection gets its lasting registration. */
+/* A reader whose wait ends without data, while the connection gets its persistent registration. */
 static int64_t process_time(void)
 {
 	struct timespec t;

@@ -333,11 +333,11 @@ static void begin_read_calls(struct calls *c)
 {
 	begin_calls(c);
 	CHECK_EQ(link_read(c, 0, 0, os_socket_id(c->s[0]), true), MULTI_LINKED);
-	CHECK_EQ(c->pd->polled, POLLED_LASTING);
+	CHECK_EQ(c->pd->polled, POLLED_PERSISTENT);
 	multi_unlink(&c->e[0]);
 }
 
-/* Only Linux has ids, so lasting registrations are used only there. */
+/* Only Linux has ids, so persistent registrations are used only there. */
 static void need_ids(int socket)
 {
 	if (!os_socket_id(socket))
@@ -367,7 +367,7 @@ static void link_reads(void *arg)
 	CHECK_EQ(link_read(&c, 3, multi_seen(c.s[0]), id, false), MULTI_LINKED);
 	send_byte(&c);
 	CHECK(c.multi[3].fired);
-	CHECK_EQ(c.pd->polled, POLLED_LASTING);
+	CHECK_EQ(c.pd->polled, POLLED_PERSISTENT);
 	end_calls(&c);
 }
 
@@ -434,7 +434,7 @@ static void events_without_read(void *arg)
 
 	(void)arg;
 	begin_read_calls(&c);
-	while (c.pd->polled == POLLED_LASTING) {
+	while (c.pd->polled == POLLED_PERSISTENT) {
 		send_byte(&c);
 		CHECK(++events < 100);
 	}
@@ -447,11 +447,11 @@ static void events_without_read(void *arg)
 	CHECK_EQ(c.pd->side[SIDE_READ].events, before);
 	CHECK_EQ(link_read(&c, 0, multi_seen(c.s[0]), os_socket_id(c.s[0]), true), MULTI_LINKED);
 	await_fired(&c, 0);
-	CHECK_EQ(c.pd->polled, POLLED_LASTING);
+	CHECK_EQ(c.pd->polled, POLLED_PERSISTENT);
 	end_calls(&c);
 }
 
-TEST(multi_events_without_read_end_the_lasting_registration)
+TEST(multi_events_without_read_end_the_persistent_registration)
 {
 	run_procs(1, events_without_read, NULL);
 }
@@ -468,11 +468,11 @@ static void events_with_reads(void *arg)
 		CHECK_EQ(link_read(&c, 0, multi_seen(c.s[0]), 0, false), MULTI_LINKED);
 		multi_unlink(&c.e[0]);
 	}
-	CHECK_EQ(c.pd->polled, POLLED_LASTING);
+	CHECK_EQ(c.pd->polled, POLLED_PERSISTENT);
 	end_calls(&c);
 }
 
-TEST(multi_events_between_reads_keep_the_lasting_registration)
+TEST(multi_events_between_reads_keep_the_persistent_registration)
 {
 	run_procs(1, events_with_reads, NULL);
 }
@@ -517,7 +517,7 @@ static void no_id(void *arg)
 	(void)arg;
 	begin_calls(&c);
 	CHECK_EQ(link_read(&c, 0, 0, NO_SOCKET, true), MULTI_LINKED);
-	CHECK_EQ(c.pd->polled, POLLED_LASTING);
+	CHECK_EQ(c.pd->polled, POLLED_PERSISTENT);
 	send_byte(&c);
 	CHECK(c.multi[0].fired);
 	seen = multi_seen(c.s[0]);
@@ -563,7 +563,7 @@ static void fail_to_register(void *arg)
 	end_calls(&c);
 }
 
-TEST(multi_failed_lasting_registration_keeps_the_id)
+TEST(multi_failed_persistent_registration_keeps_the_id)
 {
 	run_procs(1, fail_to_register, NULL);
 }
