@@ -70,7 +70,7 @@ static bool fcntl_waits(int command)
 static int do_fcntl(int fd, int command, void *arg)
 {
 	if (command == F_SETFL)
-		hint_set(fd, HINT_CALM, false); /* IOWAIT-5: it may be O_NONBLOCK */
+		hint_set(fd, HINT_SHORT_WAIT, false); /* IOWAIT-5: it may be O_NONBLOCK */
 	if (!fcntl_waits(command))
 		return LIBC(fcntl)(fd, command, arg);
 	TRY_THEN_WAIT(true, LIBC(fcntl)(fd, command == F_SETLKW ? F_SETLK : F_OFD_SETLK, arg),

@@ -17,7 +17,7 @@
  *   KIND_FILE           RWF_NOWAIT must not be used: regular files, directories, terminals ...
  *
  * and
- *   HINT_CALM        at the last check of a read that waited, the fd was blocking and had no
+ *   HINT_SHORT_WAIT  at the last check of a read that waited, the fd was blocking and had no
  *                    timeout; the wait was short (IOWAIT-5)
  *   HINT_DRAINED     the last read returned less than it asked for; not of KIND_SOCKET and
  *                    KIND_STREAM, whose reads may leave data then
@@ -26,7 +26,13 @@
  *                    persistent (IOWAIT-9)
  */
 enum kind { KIND_UNKNOWN, KIND_SOCKET, KIND_STREAM_SOCKET, KIND_PIPE, KIND_STREAM, KIND_FILE };
-enum { HINT_KIND = 7, HINT_CALM = 8, HINT_DRAINED = 16, HINT_WAITED = 32, HINT_PERSISTENT = 64 };
+enum {
+	HINT_KIND = 7,
+	HINT_SHORT_WAIT = 8,
+	HINT_DRAINED = 16,
+	HINT_WAITED = 32,
+	HINT_PERSISTENT = 64,
+};
 
 /* KINDS: numbers with a hint; others are always KIND_UNKNOWN. */
 enum { KINDS = 1 << 16 };
@@ -75,7 +81,7 @@ static inline void hint_set(int fd, unsigned bit, bool on)
 /* Is a read likely to find nothing, and to wait? */
 static inline bool hint_empty(unsigned hint)
 {
-	return (hint & (HINT_CALM | HINT_DRAINED)) == (HINT_CALM | HINT_DRAINED);
+	return (hint & (HINT_SHORT_WAIT | HINT_DRAINED)) == (HINT_SHORT_WAIT | HINT_DRAINED);
 }
 
 #endif

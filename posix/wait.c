@@ -30,12 +30,12 @@
  *             that was shut down, a message to the full queue of another unix socket.  If the fd
  *             became ready after the attempt, libc's function returns at once.
  *   IOWAIT-5  Step 2 costs two system calls.  If the last check of the fd found it blocking and
- *             without a timeout, and the wait after it was shorter than UNCHECKED_NS (HINT_CALM),
- *             a read parks without the check, for UNCHECKED_NS at most.  Then it attempts again,
- *             and checks before it waits on.  So a hint that is stale changes no result: EAGAIN, or
- *             data of another file, comes that much later, once, since the hint is dropped.  An fd
- *             whose waits are longer is checked in each wait: a wait that expires costs two parks,
- *             two attempts and the check.
+ *             without a timeout, and the wait after it was shorter than UNCHECKED_NS
+ *             (HINT_SHORT_WAIT), a read parks without the check, for UNCHECKED_NS at most.  Then it
+ *             attempts again, and checks before it waits on.  So a hint that is stale changes no
+ *             result: EAGAIN, or data of another file, comes that much later, once, since the hint
+ *             is dropped.  An fd whose waits are longer is checked in each wait: a wait that
+ *             expires costs two parks, two attempts and the check.
  *   IOWAIT-6  Before the first wait for a number since it was closed (no HINT_WAITED), the call
  *             lets other green threads run and attempts again, unless the fd is non-blocking.  If
  *             it was closed meanwhile (gmp__posix_closes), the call is EBADF, as a wait is.  A
@@ -65,7 +65,7 @@
  *
  * Cost of a wait: fcntl, getsockopt and epoll_ctl (0.08, 0.15 and 0.15 us; epoll_ctl 1.1 us with
  * 10,000 connections, since it misses the caches); of a persistent registration a second getsockopt
- * in place of epoll_ctl, unless it is a pipe; with HINT_CALM a timer in place of fcntl and
+ * in place of epoll_ctl, unless it is a pipe; with HINT_SHORT_WAIT a timer in place of fcntl and
  * getsockopt.
  * Rejected: gmp_poll for all fds: three poll(2) more.  A persistent registration of both
  * directions: a writer's socket reports room after each read of its peer.  EPOLL_CTL_ADD as the
@@ -339,14 +339,14 @@ static void note_check(const struct io_wait *w)
 	else
 		note_second_wait(w->fd);
 	if (w->has_timeout)
-		hint_set(w->fd, HINT_CALM, false);
+		hint_set(w->fd, HINT_SHORT_WAIT, false);
 }
 
 /* Step 2.  Returns 0 or -EAGAIN. */
 static int check(struct io_wait *w)
 {
 	if (io_nonblocking(w->fd)) {
-		hint_set(w->fd, HINT_CALM, false);
+		hint_set(w->fd, HINT_SHORT_WAIT, false);
 		return -EAGAIN;
 	}
 	w->checked = true;
@@ -366,7 +366,7 @@ static int wait_checked(struct io_wait *w)
 	if (likely(!err))
 		err = park_call(w, w->deadline, begin);
 	if (w->events == POLLIN && !w->has_timeout && !err)
-		hint_set(w->fd, HINT_CALM, gmp_now() - begin < UNCHECKED_NS); /* IOWAIT-5 */
+		hint_set(w->fd, HINT_SHORT_WAIT, gmp_now() - begin < UNCHECKED_NS); /* IOWAIT-5 */
 	return err;
 }
 
@@ -388,7 +388,7 @@ static int wait_unchecked(struct io_wait *w, bool untried)
 	if (err == -ETIMEDOUT) {
 		if (untried)
 			note_expired(w);
-		hint_set(w->fd, HINT_CALM, false);
+		hint_set(w->fd, HINT_SHORT_WAIT, false);
 		return 0;
 	}
 	if (err == -EINTR)
@@ -420,7 +420,7 @@ static int decide(struct io_wait *w, bool untried)
 	if (err != -EAGAIN)
 		return err;
 	if (w->events == POLLIN && !w->checked && w->waits < WAITS_UNASKED &&
-	    hint_of(w->fd) & HINT_CALM) {
+	    hint_of(w->fd) & HINT_SHORT_WAIT) {
 		err = wait_unchecked(w, untried);
 	} else if (untried) {
 		return 0; /* no wait without an attempt or a bound: IOWAIT-8 */
