@@ -240,7 +240,7 @@ static noinline int begin_persistent(struct multi_entry *e, const struct io_wait
 
 	if (result != MULTI_LINKED || likely(os_socket_id(w->fd) == r.socket))
 		return result;
-	multi_distrust(w->fd); /* the number was closed and reopened since the id was read */
+	multi_forget_socket(w->fd); /* the number was closed and reopened since the id was read */
 	return MULTI_CHANGED;
 }
 

@@ -266,7 +266,7 @@ int multi_link_read(struct multi_entry *e, int fd, const struct multi_read *r, s
 	return result;
 }
 
-void multi_distrust(int fd)
+void multi_forget_socket(int fd)
 {
 	struct polldesc *pd = netpoll_find(fd);
 

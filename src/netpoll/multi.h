@@ -45,7 +45,7 @@ int multi_link_read(struct multi_entry *e, int fd, const struct multi_read *r, s
 
 /* The registration that multi_link_read made may be of another socket than the caller read the id
  * of: no wait may rely on it (MULTI-7). */
-void multi_distrust(int fd);
+void multi_forget_socket(int fd);
 
 /* The events of fd's read side, to be read before an attempt; never 0 if there is a record. */
 static inline uint64_t multi_seen(int fd)

@@ -377,7 +377,7 @@ TEST(multi_link_read_compares_events_and_socket)
 }
 
 /* A registration that may be of another socket: the next read makes its own. */
-static void distrust(void *arg)
+static void forget_socket(void *arg)
 {
 	struct calls c;
 	uint64_t id;
@@ -386,7 +386,7 @@ static void distrust(void *arg)
 	begin_read_calls(&c);
 	need_ids(c.s[0]);
 	id = os_socket_id(c.s[0]);
-	multi_distrust(c.s[0]);
+	multi_forget_socket(c.s[0]);
 	CHECK_EQ(link_read(&c, 0, multi_seen(c.s[0]), id, false), MULTI_ABSENT);
 	CHECK_EQ(link_read(&c, 0, 0, id, true), MULTI_LINKED);
 	send_byte(&c);
@@ -394,9 +394,9 @@ static void distrust(void *arg)
 	end_calls(&c);
 }
 
-TEST(multi_read_after_distrust_makes_a_registration)
+TEST(multi_read_after_forget_socket_makes_a_registration)
 {
-	run_procs(1, distrust, NULL);
+	run_procs(1, forget_socket, NULL);
 }
 
 /* A poll of the fd arms the registration for both: its event ends both waits. */
