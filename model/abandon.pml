@@ -120,7 +120,7 @@ byte asked;            /* questions */
 bool stray;            /* another sender's signal has come */
 bool pending;          /* a signal */
 bool has_m = true;     /* getm() is not NULL */
-bool way_back = true;  /* the return address leads to the runtime */
+bool program_return = true;  /* the return address leads to the runtime */
 bool over;             /* the run has freed its memory */
 bool dead;             /* m_dead: the thread leaves by itself, and is joined */
 byte freed;            /* how often stack and M were freed */
@@ -149,7 +149,7 @@ inline interrupt()
 		:: seen == ASKED && has_m && where == PROGRAM ->
 #endif
 #ifndef MUTANT_WAY_BACK
-			way_back = false;
+			program_return = false;
 #endif
 			touch(KEPT);
 #ifndef MUTANT_GETM
@@ -210,7 +210,7 @@ active proctype Thread()
 	:: where = RUNTIME; break /* the entry function returns */
 	od;
 	if
-	:: where == RUNTIME && !way_back -> end_abandoned()
+	:: where == RUNTIME && !program_return -> end_abandoned()
 	:: else -> /* a step of the scheduler: the run ends */
 		interrupt();
 		assert(!over && freed == 0);

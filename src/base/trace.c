@@ -71,7 +71,7 @@ uintptr_t trace_function(uintptr_t pc)
 	return begin ? (uintptr_t)begin : pc;
 }
 
-/* --- the way back to the runtime --- */
+/* --- calls of the program --- */
 
 noinline void run_program(void (*fn)(void *), void *arg)
 {
@@ -101,7 +101,8 @@ static bool calls_program(uintptr_t fn)
 	       fn == (uintptr_t)run_program_child || fn == (uintptr_t)run_program_flight;
 }
 
-struct way_back {
+/* The return address of a frame of the program, which leads to the runtime. */
+struct program_return {
 	uintptr_t pc;
 	bool (*is_runtimes)(uintptr_t pc);
 	uintptr_t to; /* 0: leave the return address as it is */
@@ -112,7 +113,7 @@ struct way_back {
 /* Find the frame that resumes at w->to, from the frame that resumes at w->pc outwards. */
 static _Unwind_Reason_Code find_diverted(struct _Unwind_Context *ctx, void *arg)
 {
-	struct way_back *w = arg;
+	struct program_return *w = arg;
 	uintptr_t ip = _Unwind_GetIP(ctx);
 
 	if (ip == 0)
@@ -158,9 +159,9 @@ static bool divert(struct _Unwind_Context *ctx, uintptr_t ip, uintptr_t to)
 	return resigned != 0;
 }
 
-static _Unwind_Reason_Code find_way_back(struct _Unwind_Context *ctx, void *arg)
+static _Unwind_Reason_Code find_program_return(struct _Unwind_Context *ctx, void *arg)
 {
-	struct way_back *w = arg;
+	struct program_return *w = arg;
 	uintptr_t ip = _Unwind_GetIP(ctx), fn = _Unwind_GetRegionStart(ctx);
 
 	if (ip == 0)
@@ -179,17 +180,17 @@ static _Unwind_Reason_Code find_way_back(struct _Unwind_Context *ctx, void *arg)
 /* Return whether a walk from pc meets a frame that resumes at `to`. */
 static bool is_diverted(uintptr_t pc, uintptr_t to)
 {
-	struct way_back w = { .pc = pc, .to = to };
+	struct program_return w = { .pc = pc, .to = to };
 
 	_Unwind_Backtrace(find_diverted, &w);
 	return w.found;
 }
 
-bool trace_way_back(uintptr_t pc, bool (*is_runtimes)(uintptr_t pc), uintptr_t to)
+bool trace_program_return(uintptr_t pc, bool (*is_runtimes)(uintptr_t pc), uintptr_t to)
 {
-	struct way_back w = { .pc = pc, .is_runtimes = is_runtimes, .to = to };
+	struct program_return w = { .pc = pc, .is_runtimes = is_runtimes, .to = to };
 
-	_Unwind_Backtrace(find_way_back, &w);
+	_Unwind_Backtrace(find_program_return, &w);
 	return w.found && (!to || ARCH_RETURN_REG < 0 || is_diverted(pc, to));
 }
 

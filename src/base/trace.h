@@ -39,7 +39,7 @@ void trace_own_from(struct trace *t, uintptr_t first, int skip);
 uintptr_t trace_function(uintptr_t pc);
 
 /* Call a function of the program in a call of the runtime.  It is the only call in here, so
- * trace_way_back finds it. */
+ * trace_program_return finds it. */
 void run_program(void (*fn)(void *), void *arg);
 int run_program_child(int (*fn)(void *), void *arg);
 int run_program_flight(int (*fn)(void *, void *), void *arg, void *value);
@@ -49,7 +49,7 @@ int run_program_flight(int (*fn)(void *, void *), void *arg, void *value);
  * frame is run_program or the like, or the function of trace_ends_at; otherwise returns false.
  * Returns false, too, if the unwinder has not changed the saved address.  For a signal handler.
  */
-bool trace_way_back(uintptr_t pc, bool (*is_runtimes)(uintptr_t pc), uintptr_t to);
+bool trace_program_return(uintptr_t pc, bool (*is_runtimes)(uintptr_t pc), uintptr_t to);
 
 /* The address at which the caller of the calling function resumes. */
 #define trace_caller() ((uintptr_t)__builtin_extract_return_addr(__builtin_return_address(0)))

@@ -34,7 +34,7 @@ static bool leave_sig(struct m *m, uintptr_t pc)
 {
 	if (m != getm() || ld_rlx(&m->inside) || !m->curg)
 		return false;
-	if (!trace_way_back(pc, code_is_gmps, (uintptr_t)gmp__abandoned_return))
+	if (!trace_program_return(pc, code_is_gmps, (uintptr_t)gmp__abandoned_return))
 		return false;
 	m->abandon.stack.lo = m->curg->stack;
 	m->abandon.stack.klass = m->curg->stack_class;

@@ -55,7 +55,7 @@ static void on_signal(int signo, siginfo_t *info, void *context)
 {
 	(void)signo;
 	(void)info;
-	found = trace_way_back(context_pc_sig(context), is_inside, to);
+	found = trace_program_return(context_pc_sig(context), is_inside, to);
 }
 
 static noinline void compute(void)
@@ -100,21 +100,21 @@ noinline __attribute__((noreturn)) static void landing(void)
 	go_home();
 }
 
-TEST(way_back_of_program_code_is_its_return_to_the_runtime)
+TEST(program_return_leads_to_the_runtime)
 {
 	setup();
 	run_program(call_program, NULL);
 	CHECK(found);
 }
 
-TEST(way_back_is_not_found_in_a_call_of_the_runtime)
+TEST(program_return_is_not_found_in_a_call_of_the_runtime)
 {
 	setup();
 	run_program(call_runtime, NULL);
 	CHECK(!found);
 }
 
-TEST(way_back_is_not_found_without_a_call_of_the_program)
+TEST(program_return_is_not_found_without_a_call_of_the_program)
 {
 	setup();
 	compute();
@@ -130,7 +130,7 @@ static noinline bool comes_back_diverted(void)
 	return false;
 }
 
-TEST(way_back_is_diverted)
+TEST(program_return_is_diverted)
 {
 	if (os_shadow_stack())
 		check_skip("a shadow stack");
@@ -140,7 +140,7 @@ TEST(way_back_is_diverted)
 	CHECK(found);
 }
 
-TEST(way_back_that_the_unwinder_does_not_change_is_not_found)
+TEST(program_return_that_the_unwinder_does_not_change_is_not_found)
 {
 	if (ARCH_RETURN_REG < 0)
 		check_skip("a call pushes its return address: no register is written");
