@@ -44,8 +44,8 @@
  * does not have: there the mutant swaps the two accesses.
  *
  * Left out: the wrap of the 32-bit counters; a P with both rings at a time (when each of them runs:
- * turns.pml); the order of green threads of two Ps; the choice of victims, the number of attempts,
- * and wakeups (wake.pml).
+ * quantum.pml); the order of green threads of two Ps; the choice of victims, the number of
+ * attempts, and wakeups (wake.pml).
  *
  * Models:
  *   src/runq.h: runq_put runq_yield ring_get runq_get runq_get_yielded runq_take_back runnext_swap

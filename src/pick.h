@@ -54,7 +54,7 @@
  *           interval and the run after it take up to 3 SLICE_TICKS.  Turns are timed.  Between
  *           turns only runs are counted, and each run of an interval is charged its mean run time.
  *           PICK-4 reads no clock between two checks outside of turns, except when an M acquires
- *           the P.  Verified by model/turns.pml.
+ *           the P.  Verified by model/quantum.pml.
  *
  * Rejected
  *   Stealing single Gs: one cache miss per G.
