@@ -23,7 +23,7 @@
  *   SUBMIT        a thread that enqueues a G; an M that goes idle; with FULL without membarrier
  *   SPIN          a thread that enqueues a G; an M that stops spinning with another G
  *   QUEUED        a thread without a P that enqueues a G globally; the same M
- *   TURN          a thread that enqueues a G globally; a P that was asked to check before
+ *   ASKED         a thread that enqueues a G globally; a P that was asked to check before
  *   CANCEL        a G that parks; a canceller; without membarrier
  *   UNCONTENDED   the owner of a mutex, which unlocks by a plain store; the first waiter
  * and of Enter and End
@@ -85,7 +85,7 @@
  *   holds      -DSUBMIT -DFULL
  *   holds      -DSPIN
  *   holds      -DQUEUED
- *   holds      -DTURN
+ *   holds      -DASKED
  *   holds      -DCANCEL
  *   holds      -DUNCONTENDED
  *   holds      -DEXTERNAL
@@ -121,8 +121,8 @@
  *   assertion  -DSPIN -DMUTANT_FULL_FENCE
  *   assertion  -DSPIN -DMUTANT_SPIN_FENCE
  *   assertion  -DQUEUED -DMUTANT_QUEUED_FENCE
- *   assertion  -DTURN -DMUTANT_ASK_FENCE
- *   assertion  -DTURN -DMUTANT_TURN_FENCE
+ *   assertion  -DASKED -DMUTANT_ASK_FENCE
+ *   assertion  -DASKED -DMUTANT_ASKED_FENCE
  *   assertion  -DCANCEL -DMUTANT_PARK_FENCE
  *   assertion  -DCANCEL -DMUTANT_CANCEL_FENCE
  *   deadlock   -DSTOP -DMUTANT_STOP
@@ -377,7 +377,7 @@ inline two()
 }
 #endif
 
-#ifdef TURN
+#ifdef ASKED
 inline one()
 {
 	take_lock(0);
@@ -389,7 +389,7 @@ inline one()
 inline two()
 {
 	exchange(B, 1, RLX, v);
-	fence(UNLESS(MUTANT_TURN_FENCE, SEQ)); /* ORD(check): the P finds the queue empty */
+	fence(UNLESS(MUTANT_ASKED_FENCE, SEQ)); /* ORD(check): the P finds the queue empty */
 	load(A, RLX, v)
 }
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of the turns of the second lane (PICK-4): a P runs Gs that an event made runnable before Gs
- * that have yielded, and neither kind waits for longer than its bound.
+ * Model of the quanta of the second lane (PICK-4): a P runs Gs that an event made runnable before
+ * Gs that have yielded, and neither kind waits for longer than its bound.
  *
  * Sequential, in discrete time.  One process is the P: it picks a G, which runs for one of the
  * times of RUNS; meanwhile Gs may arrive in both lanes.  The lanes are a bit each, set if a G
@@ -11,36 +11,36 @@
  * The runs differ in
  *   EVENTS  checks the bounds of the first lane
  *   FULL    with EVENTS: the second lane never becomes empty
- *   YIELDS  checks the bounds of the second lane; a G of a turn may block, and another M acquires
- *           the P
+ *   YIELDS  checks the bounds of the second lane; a G of a quantum may block, and another M
+ *           acquires the P
  *   LONG    with EVENTS: runs so long that an interval may exceed what CREDIT_MAX makes up for;
  *           with YIELDS: runs of the second lane so long that CREDIT_MIN limits what they cost
  *
  * Properties
- *   PICK-4: a turn lasts for CREDIT_MAX and its last run at most     assertion in end_turn
+ *   PICK-4: a quantum lasts for CREDIT_MAX and its last run at most  assertion in end_quantum
  *   PICK-4: while events wait for a time t in which they run, the second lane has at most
- *   CREDIT_MAX, two runs (the first is under way when the event arrives, the other ends a turn),
+ *   CREDIT_MAX, two runs (the first is under way when the event arrives, the other ends a quantum),
  *   and t / 3                                                  assertion in pass, EVENTS FULL
  *   If the lane may become empty: also a run for each CHECK_TICKS of t
  *                                                              assertion in pass, EVENTS
  *   PICK-4: a G of the second lane that arrives after a check has found the lane empty waits for at
  *   most four times the runs of its lane, plus CHECK_TICKS, an interval of events, and one more run
  *                                                              assertion in pass, YIELDS
- *   Any other: the same, plus a second interval, plus three times the overrun of the last turn, at
- *   most -4 * CREDIT_MIN                                       assertion in pass, YIELDS
+ *   Any other: the same, plus a second interval, plus three times the overrun of the last quantum,
+ *   at most -4 * CREDIT_MIN                                    assertion in pass, YIELDS
  *
- * Outside of turns all runs of an interval count as equally long.  The second lane has its share
+ * Outside of quanta all runs of an interval count as equally long.  The second lane has its share
  * only if an interval of events accrues less than CREDIT_MAX - DUE, so the runs of events in YIELDS
  * are short enough.
  *
- * Left out: the wait for the Gs that are in the first ring when a turn becomes due, and that each G
- * runs once in a turn; the global queue and rounds (runq.pml); thieves, which count as runs of the
- * P; timers and pinned Gs; that an interval has at most twice the switches of the last one, which
- * makes intervals shorter.
+ * Left out: the wait for the Gs that are in the first ring when a quantum becomes due, and that
+ * each G runs once in a quantum; the global queue and rounds (runq.pml); thieves, which count as
+ * runs of the P; timers and pinned Gs; that an interval has at most twice the switches of the last
+ * one, which makes intervals shorter.
  *
  * Models:
  *   src/pick.c: begin_interval pick_begin yielded_wait add_credit set_pace use_credit
- *   src/pick.c: end_interval end_turn take_turn
+ *   src/pick.c: end_interval end_quantum quantum_next
  *   src/sched.c: own_work attend_g0
  *
  * Runs: the searches of scripts/model
@@ -49,7 +49,7 @@
  *   holds      -DEVENTS -DLONG
  *   holds      -DYIELDS
  *   holds      -DYIELDS -DLONG
- *   assertion  -DYIELDS -DMUTANT_NO_TURN
+ *   assertion  -DYIELDS -DMUTANT_NO_QUANTUM
  *   assertion  -DYIELDS -DMUTANT_NO_BEGIN
  *   assertion  -DYIELDS -DMUTANT_NO_LEAST
  *   assertion  -DYIELDS -DLONG -DMUTANT_NO_MIN
@@ -69,7 +69,7 @@
 #define CHECK 16 /* CHECK_TICKS */
 #define SLICE (2 * CHECK)
 #define YIELD_SHARE 4
-#define DUE (CHECK / YIELD_SHARE) /* with so much credit, a turn is due */
+#define DUE (CHECK / YIELD_SHARE) /* with so much credit, a quantum is due */
 #define CREDIT_MAX SLICE
 #define CREDIT_MIN (-5 * SLICE)
 #define INTERVAL 2 /* GLOBAL_INTERVAL */
@@ -100,7 +100,7 @@
 #define YIELDS_WAIT (FIRST_WAIT + OVERRUN_MAX + INTERVAL_MAX)
 
 /* Three times what the second lane may have for a time t of events: t / 3.  If a check finds the
- * lane empty, the last run of a turn costs nothing.  The next turn is then due after CHECK,
+ * lane empty, the last run of a quantum costs nothing.  The next quantum is then due after CHECK,
  * so there is one such run for each CHECK of the events at most. */
 #ifdef FULL
 #define PRICE 1
@@ -113,17 +113,17 @@
 
 bool first;   /* the first ring holds a G */
 bool second;  /* the second ring does */
-bool turn;    /* ATTENTION_YIELDED */
-bool began;   /* turns.began is not 0 */
-short credit; /* turns.credit */
+bool quantum; /* ATTENTION_YIELDED */
+bool began;   /* drr.began is not 0 */
+short credit; /* drr.credit */
 short least;  /* in add_credit */
-short left;   /* turns.end - now */
-short lasts;  /* now - turns.began */
-short used;   /* now - turns.since */
-byte runs;    /* count.switches - turns.from */
+short left;   /* drr.end - now */
+short lasts;  /* now - drr.began */
+short used;   /* now - drr.since */
+byte runs;    /* count.switches - drr.from */
 byte ran;     /* the same, and at least 1 */
-byte theirs;  /* yieldhead - turns.head */
-byte every = INTERVAL; /* turns.every */
+byte theirs;  /* yieldhead - drr.head */
+byte every = INTERVAL; /* drr.every */
 
 /* For the assertions. */
 short waited; /* EVENTS: by an event, three times; YIELDS: by a G of the second lane */
@@ -157,18 +157,18 @@ inline use_credit(time)
 inline pick_begin()
 {
 	if
-	:: turn ->
-#ifndef MUTANT_AGAIN /* each M begins the turn again, with all of the credit */
+	:: quantum ->
+#ifndef MUTANT_AGAIN /* each M begins the quantum again, with all of the credit */
 		use_credit(lasts);
 #endif
 		began = false;
 		lasts = 0;
 		left = 0;
 		if
-		:: credit < DUE -> turn = false
+		:: credit < DUE -> quantum = false
 		:: else
 		fi
-	:: !turn && runs > 0 && second -> add_credit(runs)
+	:: !quantum && runs > 0 && second -> add_credit(runs)
 	:: else
 	fi;
 	begin_interval()
@@ -184,18 +184,18 @@ inline add_credit(n)
 	least = MIN(credit, 0);
 #endif
 	credit = credit + used / YIELD_SHARE - used / n * MIN(theirs, n);
-#ifndef MUTANT_NO_MOST /* a turn has no bound */
+#ifndef MUTANT_NO_MOST /* a quantum has no bound */
 	credit = MIN(credit, CREDIT_MAX);
 #endif
 	credit = MAX(credit, least);
 	least = 0;
-#ifndef MUTANT_NO_TURN /* the second lane starves */
+#ifndef MUTANT_NO_QUANTUM /* the second lane starves */
 	if
-	:: credit >= DUE && !turn ->
-#ifndef MUTANT_NO_BEGIN /* a turn begins at the time of an earlier one, and has ended */
+	:: credit >= DUE && !quantum ->
+#ifndef MUTANT_NO_BEGIN /* a quantum begins at the time of an earlier one, and has ended */
 		began = false;
 #endif
-		turn = true
+		quantum = true
 	:: else
 	fi
 #endif
@@ -226,23 +226,23 @@ inline end_interval(whole)
 	begin_interval()
 }
 
-inline end_turn()
+inline end_quantum()
 {
 	assert(lasts < CREDIT_MAX + LONGEST);
-#ifndef MUTANT_FORGOTTEN /* the lane has turn after turn, and the events starve */
+#ifndef MUTANT_FORGOTTEN /* the lane has quantum after quantum, and the events starve */
 	use_credit(lasts);
 #endif
-#ifndef MUTANT_COUNTED_TWICE /* a turn costs credit twice */
+#ifndef MUTANT_COUNTED_TWICE /* a quantum costs credit twice */
 	begin_interval()
 #endif
 }
 
 /* In none, whether it is over. */
-inline take_turn()
+inline quantum_next()
 {
 	if
 	:: !began ->
-#ifdef MUTANT_DROPPED /* the run between a check and the turn counts for nothing */
+#ifdef MUTANT_DROPPED /* the run between a check and the quantum counts for nothing */
 		begin_interval();
 #else
 		end_interval(false);
@@ -258,7 +258,7 @@ inline take_turn()
 #else
 	:: left > 0 && second -> is_second = true; none = false
 #endif
-	:: else -> turn = false; end_turn(); left = 0; lasts = 0; none = true
+	:: else -> quantum = false; end_quantum(); left = 0; lasts = 0; none = true
 	fi
 }
 
@@ -309,7 +309,7 @@ inline pass()
 	fi;
 	used = used + length;
 	if
-	:: turn && began -> lasts = lasts + length; left = left - length
+	:: quantum && began -> lasts = lasts + length; left = left - length
 	:: else
 	fi;
 	/* the longest wait over all moments at which it may have begun */
@@ -325,15 +325,16 @@ inline pass()
 	if
 	:: !second -> waited = 0
 	:: second && is_second ->
-		/* outside of turns all runs count as equally long */
-		waited = MAX(waited + length - YIELD_SHARE * (turn && began -> length : LONGEST), 0)
+		/* outside of quanta all runs count as equally long */
+		waited = MAX(waited + length -
+			     YIELD_SHARE * (quantum && began -> length : LONGEST), 0)
 	:: else -> waited = waited + length
 	fi;
 	assert(waited <= YIELDS_WAIT);
 	assert(!fresh || waited <= FIRST_WAIT);
 #endif
 	if
-	:: turn && began -> pick_begin() /* the G blocks, and another M acquires the P */
+	:: quantum && began -> pick_begin() /* the G blocks, and another M acquires the P */
 	:: true
 	fi;
 	length = 0
@@ -345,11 +346,11 @@ end:	do
 	:: d_step {
 			none = true;
 			if
-			:: turn -> take_turn()
+			:: quantum -> quantum_next()
 			:: else
 			fi
 		};
-		/* ATTENTION_CHECK, or a check that is due; after a turn only the former */
+		/* ATTENTION_CHECK, or a check that is due; after a quantum only the former */
 		if
 		:: none ->
 			if

@@ -39,7 +39,7 @@ struct g *from_global(struct p *pp, unsigned most)
 /* Begin an interval at `now`. */
 static void begin_interval(struct p *pp, uint64_t now)
 {
-	struct turns *t = &pp->turns;
+	struct drr *t = &pp->drr;
 
 	t->since = now;
 	t->from = (uint32_t)pp->count.switches;
@@ -51,17 +51,17 @@ static void begin_interval(struct p *pp, uint64_t now)
 			max_of(min_of(t->mark - (uint32_t)ld_rlx(&pp->runqhead), t->every), 1u);
 }
 
-/* Do Gs of the second lane wait that a turn of pp would run?  With chaos every step draws from all
- * Gs, and a turn would prefer some. */
+/* Do Gs of the second lane wait that a quantum of pp would run?  With chaos every step draws from
+ * all Gs, and a quantum would prefer some. */
 static bool yielded_wait(struct p *pp)
 {
 	return !pp->in_order && !chaos_on() && (runq_yielded(pp) || ld_rlx(&sched.gqyields));
 }
 
-/* If a turn is due, begin it once the Gs have run that were then in the first lane. */
+/* If a quantum is due, begin it once the Gs have run that were then in the first lane. */
 static void begin_if_due(struct p *pp)
 {
-	struct turns *t = &pp->turns;
+	struct drr *t = &pp->drr;
 	const struct g *next = ld_rlx(&pp->runnext);
 
 	if (t->credit < CHECK_TICKS / YIELD_SHARE || ld_rlx(&pp->attention) & ATTENTION_YIELDED) {
@@ -78,7 +78,7 @@ static void begin_if_due(struct p *pp)
 	t->due = t->next || (int32_t)((uint32_t)ld_rlx(&pp->runqhead) - t->mark) < 0;
 	if (t->due)
 		return;
-	t->began = 0; /* take_turn reads the clock */
+	t->began = 0; /* quantum_next reads the clock */
 	or_rlx(&pp->attention, ATTENTION_YIELDED);
 }
 
@@ -87,7 +87,7 @@ static void begin_if_due(struct p *pp)
  * credit. */
 static void add_credit(struct p *pp, int64_t used, uint32_t theirs, uint32_t runs)
 {
-	int64_t *credit = &pp->turns.credit;
+	int64_t *credit = &pp->drr.credit;
 	int64_t least = min_of(*credit, INT64_C(0));
 	int64_t sum = *credit + used / YIELD_SHARE - used / runs * theirs;
 
@@ -100,7 +100,7 @@ static void add_credit(struct p *pp, int64_t used, uint32_t theirs, uint32_t run
  * last one, and Gs count as slow until GLOBAL_INTERVAL is reached again. */
 static void set_pace(struct p *pp, int64_t each)
 {
-	struct turns *t = &pp->turns;
+	struct drr *t = &pp->drr;
 	int64_t most = t->every ? 2 * (int64_t)t->every : GLOBAL_INTERVAL; /* 0: a new P */
 
 	most = min_of(most, (int64_t)GLOBAL_INTERVAL);
@@ -115,8 +115,8 @@ static void set_pace(struct p *pp, int64_t each)
 	pp->yield_room = pp->in_order || pp->slow ? 0 : RUNQ_SIZE;
 }
 
-/* A turn has used so much time, which adds a quarter of it to the credit as well. */
-static void use_credit(struct turns *t, uint64_t used)
+/* A quantum has used so much time, which adds a quarter of it to the credit as well. */
+static void use_credit(struct drr *t, uint64_t used)
 {
 	t->credit = max_of(t->credit - (int64_t)(used - used / YIELD_SHARE), (int64_t)CREDIT_MIN);
 }
@@ -126,7 +126,7 @@ static void use_credit(struct turns *t, uint64_t used)
  * fast. */
 static int64_t estimate(const struct p *pp, int64_t lasted, uint32_t runs)
 {
-	uint32_t every = pp->turns.every;
+	uint32_t every = pp->drr.every;
 	int64_t each = every && every < GLOBAL_INTERVAL ? CHECK_TICKS / every : TICKS_10US / 10;
 
 	return min_of(lasted, each * runs);
@@ -134,14 +134,14 @@ static int64_t estimate(const struct p *pp, int64_t lasted, uint32_t runs)
 
 void pick_begin(struct p *pp)
 {
-	struct turns *t = &pp->turns;
+	struct drr *t = &pp->drr;
 	uint32_t check_at = t->check_at, runs = (uint32_t)pp->count.switches - t->from;
 	uint64_t now = variant_ticks(pp);
 
 	if (ld_rlx(&pp->attention) & ATTENTION_YIELDED) {
 		if (t->began)
 			use_credit(t, now - t->began);
-		t->began = 0; /* the turn continues with what is left */
+		t->began = 0; /* the quantum continues with what is left */
 		if (t->credit < CHECK_TICKS / YIELD_SHARE)
 			and_rlx(&pp->attention, ~(uint32_t)ATTENTION_YIELDED);
 	} else if (runs && yielded_wait(pp)) {
@@ -157,7 +157,7 @@ void pick_begin(struct p *pp)
 /* End an interval at `now`.  whole: it is long enough to show a pace. */
 static void end_interval(struct p *pp, uint64_t now, bool whole)
 {
-	struct turns *t = &pp->turns;
+	struct drr *t = &pp->drr;
 	int64_t used = max_of((int64_t)(now - t->since), INT64_C(0));
 	uint32_t runs = max_of((uint32_t)pp->count.switches - t->from, 1u);
 
@@ -176,35 +176,35 @@ static void end_interval(struct p *pp, uint64_t now, bool whole)
 
 noinline struct g *check_global(struct p *pp)
 {
-	bool others_turn = pick_alternates(pp); /* before the poll, which may fill the ring */
+	bool alternates = pick_alternates(pp); /* before the poll, which may fill the ring */
 	struct g *gp;
 
 	end_interval(pp, variant_ticks(pp), true);
 	poll_if_due(pp);
-	if (others_turn)
+	if (alternates)
 		return NULL;
 	gp = from_global(pp, GLOBAL_CHECK_BATCH);
 	if (gp)
-		pp->turns.took = (uint32_t)pp->count.switches;
+		pp->drr.took = (uint32_t)pp->count.switches;
 	return gp;
 }
 
-/* A turn has ended: it is no part of an interval, nor of the time of SOURCE-1. */
-static void end_turn(struct p *pp, uint64_t now)
+/* A quantum has ended: it is no part of an interval, nor of the time of SOURCE-1. */
+static void end_quantum(struct p *pp, uint64_t now)
 {
-	struct turns *t = &pp->turns;
+	struct drr *t = &pp->drr;
 	uint32_t runs = (uint32_t)pp->count.switches - t->from;
 	uint64_t used = now - t->began;
 
 	use_credit(t, used);
-	/* steps for pinned Gs may have run timers within the turn */
+	/* steps for pinned Gs may have run timers within the quantum */
 	pp->due.since += min_of(used, now - pp->due.since);
 	pp->due.from += min_of(runs, (uint32_t)pp->count.switches - pp->due.from);
 	begin_interval(pp, now);
 }
 
 /* How many Gs of the second lane wait that pp would run in a round. */
-static uint32_t waiting_for_turn(struct p *pp)
+static uint32_t waiting_for_quantum(struct p *pp)
 {
 	uint32_t global = ld_rlx(&sched.gqyields);
 
@@ -213,9 +213,9 @@ static uint32_t waiting_for_turn(struct p *pp)
 	return runq_yielded(pp) + global;
 }
 
-noinline struct g *take_turn(struct p *pp)
+noinline struct g *quantum_next(struct p *pp)
 {
-	struct turns *t = &pp->turns;
+	struct drr *t = &pp->drr;
 	uint64_t now = variant_ticks(pp);
 	struct g *gp;
 
@@ -223,14 +223,14 @@ noinline struct g *take_turn(struct p *pp)
 		end_interval(pp, now, false); /* a G has run since the check */
 		t->began = now;
 		t->end = now + (uint64_t)max_of(t->credit, INT64_C(1));
-		t->left = waiting_for_turn(pp);
+		t->left = waiting_for_quantum(pp);
 	}
 	if ((int64_t)(t->end - now) > 0 && t->left && (gp = runq_get_yielded(pp))) {
 		t->left--;
 		return gp;
 	}
 	and_rlx(&pp->attention, ~(uint32_t)ATTENTION_YIELDED);
-	end_turn(pp, now);
+	end_quantum(pp, now);
 	if (runq_first(pp) && yielded_wait(pp)) {
 		begin_if_due(pp); /* each has run once, and time is left */
 		begin_interval(pp, now);

@@ -20,40 +20,40 @@
  *           G that ran last was taken by a check, and runnext or the first ring holds a G, a check
  *           takes none: two such Gs never run in a row, nor with only Gs of timers and pinned Gs
  *           between them.  Otherwise the first lane would starve
- *           while each switch is a check: shortly before a turn (PICK-4), or while Gs run for about
- *           CHECK_TICKS / 2 or more.  The interval, in switches, is CHECK_TICKS divided by the mean
- *           run time in the last interval; it at most doubles, up to GLOBAL_INTERVAL.  A thread
- *           without a P that enqueues a G while no P is idle asks one P to check at its next switch
- *           outside of a turn (ATTENTION_CHECK); sysmon asks each P that makes few switches between
- *           two polls of its own.
+ *           while each switch is a check: shortly before a quantum (PICK-4), or while Gs run for
+ *           about CHECK_TICKS / 2 or more.  The interval, in switches, is CHECK_TICKS divided by
+ *           the mean run time in the last interval; it at most doubles, up to GLOBAL_INTERVAL.  A
+ *           thread without a P that enqueues a G while no P is idle asks one P to check at its next
+ *           switch outside of a quantum (ATTENTION_CHECK); sysmon asks each P that makes few
+ *           switches between two polls of its own.
  *   PICK-4  The first ring runs before the second one (runq.h), and neither starves.  While Gs
  *           of the second lane (second ring and LANE_YIELD) wait, each check of PICK-3 adds a
  *           quarter of the time of the P to their credit.  What they run while the first ring is
- *           empty reduces the credit, but not below 0.  If it is CHECK_TICKS / 4, a turn of the
- *           second lane is due, and the tail of the first ring is marked.  The turn begins with the
- *           switch after the first check at which all Gs before the mark have left the ring.  If
- *           runnext held a G when the turn became due, the mark is set again at the first check
- *           that does not find that G in runnext.  The Gs of a turn run before timers, the poller
- *           and all other Gs, until the time is used or each has run once.  So a G that spawns and
- *           yields repeatedly waits for the Gs that it has spawned, as in one ring: it cannot make
- *           Gs faster than they run.
+ *           empty reduces the credit, but not below 0.  If it is CHECK_TICKS / 4, a quantum of the
+ *           second lane is due, and the tail of the first ring is marked.  The quantum begins with
+ *           the switch after the first check at which all Gs before the mark have left the ring.
+ *           If runnext held a G when the quantum became due, the mark is set again at the first
+ *           check that does not find that G in runnext.  The Gs of a quantum run before timers, the
+ *           poller and all other Gs, until the time is used or each has run once.  So a G that
+ *           spawns and yields repeatedly waits for the Gs that it has spawned, as in one ring: it
+ *           cannot make Gs faster than they run.
  *             A G of an event waits for: the rest of the present run; the events before it, and a
- *             third of their time (the share of the second lane); and one turn: SLICE_TICKS, and
- *             the run in which they end.  If the second lane becomes empty between turns, each
+ *             third of their time (the share of the second lane); and one quantum: SLICE_TICKS, and
+ *             the run in which they end.  If the second lane becomes empty between quanta, each
  *             CHECK_TICKS of events may add one run.
  *             A G that has yielded waits for the sum of:
- *               - runnext (SLICE_TICKS at most, PICK-1) and the Gs of the first ring when a turn
+ *               - runnext (SLICE_TICKS at most, PICK-1) and the Gs of the first ring when a quantum
  *                 becomes due; once more those of the ring, if runnext held a G
  *               - four times the runs of the Gs before it in the second lane
  *               - CHECK_TICKS, two intervals of PICK-3, and one run
- *               - three times the overrun of the last turn (20 SLICE_TICKS at most)
- *             An overrun is the time that the last run of a turn takes beyond the end of the turn.
- *             The first G after a check that found the lane empty waits for one interval, and for
- *             no overrun.
+ *               - three times the overrun of the last quantum (20 SLICE_TICKS at most)
+ *             An overrun is the time that the last run of a quantum takes beyond the end of the
+ *             quantum.  The first G after a check that found the lane empty waits for one interval,
+ *             and for no overrun.
  *           The credit is capped at CREDIT_MAX, so the second lane has its quarter only while an
- *           interval and the run after it take up to 3 SLICE_TICKS.  Turns are timed.  Between
- *           turns only runs are counted, and each run of an interval is charged its mean run time.
- *           PICK-4 reads no clock between two checks outside of turns, except when an M acquires
+ *           interval and the run after it take up to 3 SLICE_TICKS.  Quanta are timed.  Between
+ *           quanta only runs are counted, and each run of an interval is charged its mean run time.
+ *           PICK-4 reads no clock between two checks outside of quanta, except when an M acquires
  *           the P.  Verified by model/quantum.pml.
  *
  * Rejected
@@ -151,7 +151,7 @@ static inline bool check_is_due(struct p *pp)
 /* PICK-3: must a G of the first lane run before another one of the global queue? */
 static inline bool pick_alternates(struct p *pp)
 {
-	return (uint32_t)pp->count.switches - pp->turns.took <= 1 &&
+	return (uint32_t)pp->count.switches - pp->drr.took <= 1 &&
 	       (runq_first(pp) || ld_rlx(&pp->runnext));
 }
 
@@ -159,16 +159,16 @@ static inline bool pick_alternates(struct p *pp)
 static inline void pick_passes_by(struct p *pp)
 {
 	if (pick_alternates(pp))
-		pp->turns.took = (uint32_t)pp->count.switches;
+		pp->drr.took = (uint32_t)pp->count.switches;
 }
 
 /* PICK-3: the check.  Accounts for the interval, and may set ATTENTION_YIELDED (PICK-4); polls if
  * that is due.  Returns a G of the global queue to run, or NULL. */
 struct g *check_global(struct p *pp);
-/* An M has acquired pp: outside of a turn, the time before counts only as far as Gs ran in it. */
+/* An M has acquired pp: outside of a quantum, the time before counts only as far as Gs ran. */
 void pick_begin(struct p *pp);
-/* PICK-4, for ATTENTION_YIELDED: the next G of the turn; NULL: it is over. */
-struct g *take_turn(struct p *pp);
+/* PICK-4, for ATTENTION_YIELDED: the next G of the quantum; NULL: it is over. */
+struct g *quantum_next(struct p *pp);
 
 /* May m spin?  At most half as many Ms as there are busy Ps do (IDLE-2). */
 bool may_spin(struct m *m);

@@ -119,7 +119,7 @@ static uint32_t take_yielded(struct p *pp, struct g **out)
 			st_rlx(&pp->yieldhead, head + n);
 		else if (n && !cas_rel(&pp->yieldhead, &head, head + n)) /* ORD(runq.take) */
 			continue;
-		pp->turns.head += n; /* they have not run */
+		pp->drr.head += n; /* they have not run */
 		return n;
 	}
 }
@@ -452,7 +452,7 @@ static struct g *gq_get_yielded(struct p *pp, unsigned most)
 	struct g *gp = lane_take(pp, LANE_YIELD, &unused);
 
 	st_rlx(&sched.gqn, sched.gqn - n);
-	pp->turns.head--; /* it runs without having been in the ring */
+	pp->drr.head--; /* it runs without having been in the ring */
 	while (--n > 0) {
 		uint32_t tail = pp->yieldtail;
 

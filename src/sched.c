@@ -418,9 +418,9 @@ leaves_by_jump static noinline int attend_g0(struct m *m)
 	}
 	struct g *gp = NULL;
 
-	/* first: PICK-4 measures the time of the turn */
+	/* first: PICK-4 measures the time of the quantum */
 	if (ld_rlx(&m->p->attention) & ATTENTION_YIELDED)
-		gp = take_turn(m->p);
+		gp = quantum_next(m->p);
 	if (!gp && ld_rlx(&m->p->attention) & ATTENTION_PINNED)
 		gp = pin_take_fair(m, m->p);
 	if (!gp && ld_rlx(&m->p->attention) & ATTENTION_CHECK)

@@ -211,7 +211,7 @@ void poll_if_due(struct p *pp)
 	pp->poll_from = pp->schedtick; /* so that the difference does not overflow */
 	/* While Gs run for long, an M that sleeps in the poller may wait some ms for a CPU. */
 	if (!(sched_should_poll() ||
-	      (pp->turns.every < GLOBAL_INTERVAL && ld_rlx(&sched.npollwait))) ||
+	      (pp->drr.every < GLOBAL_INTERVAL && ld_rlx(&sched.npollwait))) ||
 	    cpu_ticks() - ld_rlx(&sched.lastpoll) <= POLL_TICKS)
 		return;
 	sched_poll_now();

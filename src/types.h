@@ -133,7 +133,7 @@ struct p {
 
 	struct due due;               /* (o) SOURCE-1 */
 	struct counters count;        /* (o) */
-	struct turns turns;           /* (o) PICK-3, PICK-4 */
+	struct drr drr;               /* (o) PICK-3, PICK-4 */
 	uint64_t sample_in;           /* (o) Gs that become runnable until one is measured */
 	int id;                       /* (c) */
 	uint32_t status;              /* (a) proc_state.h; under (l), except for P_BLOCKED */

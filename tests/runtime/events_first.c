@@ -4,7 +4,7 @@
  * the others.
  *
  * In virtual time on one P the clock of the scheduler is the number of switches, 10 us each, so the
- * bounds are exact: a check of PICK-3 is due after 61 switches, a turn is due at a credit of 25,
+ * bounds are exact: a check of PICK-3 is due after 61 switches, a quantum is due at a credit of 25,
  * and takes 200 at most.
  */
 #include <stdbool.h>

@@ -39,14 +39,14 @@ TEST(check_interval_follows_pace_of_gs)
 {
 	begin();
 	check_after(10, CHECK_TICKS); /* 100 us each: not longer than an interval may take */
-	CHECK_EQ(pp.turns.every, GLOBAL_INTERVAL);
+	CHECK_EQ(pp.drr.every, GLOBAL_INTERVAL);
 	check_after(10, CHECK_TICKS + 10);
-	CHECK_EQ(pp.turns.every, 9);
+	CHECK_EQ(pp.drr.every, 9);
 	expect_due_after(9);
 	check_after(0, 9 * (CHECK_TICKS / 12 - 1));
-	CHECK_EQ(pp.turns.every, 12);
+	CHECK_EQ(pp.drr.every, 12);
 	check_after(1, INT64_C(1000) * CHECK_TICKS);
-	CHECK_EQ(pp.turns.every, 1);
+	CHECK_EQ(pp.drr.every, 1);
 	expect_due_after(1);
 	gq_fini();
 }
@@ -56,13 +56,13 @@ TEST(check_interval_doubles_at_most)
 {
 	begin();
 	check_after(1, 2 * CHECK_TICKS);
-	CHECK_EQ(pp.turns.every, 1);
+	CHECK_EQ(pp.drr.every, 1);
 	for (unsigned every = 2; every < GLOBAL_INTERVAL; every *= 2) {
 		check_after(1, -1000); /* cpu_ticks of another CPU */
-		CHECK_EQ(pp.turns.every, every);
+		CHECK_EQ(pp.drr.every, every);
 	}
 	check_after(1, 10);
-	CHECK_EQ(pp.turns.every, GLOBAL_INTERVAL);
+	CHECK_EQ(pp.drr.every, GLOBAL_INTERVAL);
 	gq_fini();
 }
 
@@ -71,45 +71,45 @@ TEST(pick_begin_forgets_time_without_p)
 	begin();
 	yield_range(0, 3);
 	run_first(10);
-	pp.turns.since -= 100 * CHECK_TICKS;
+	pp.drr.since -= 100 * CHECK_TICKS;
 	pick_begin(&pp);
-	CHECK_EQ(pp.turns.since, ticks());
-	CHECK_EQ(pp.turns.credit, 10 * (TICKS_10US / 10) / 4); /* 1 us for each run */
+	CHECK_EQ(pp.drr.since, ticks());
+	CHECK_EQ(pp.drr.credit, 10 * (TICKS_10US / 10) / 4); /* 1 us for each run */
 	expect_due_after(GLOBAL_INTERVAL - 10); /* no later than without the change of the M */
 	CHECK(check_global(&pp) == NULL);
-	CHECK_EQ(pp.turns.every, GLOBAL_INTERVAL);
+	CHECK_EQ(pp.drr.every, GLOBAL_INTERVAL);
 	gq_fini();
 }
 
-/* Otherwise each hand-off within a turn begins it again, and events starve. */
-TEST(turn_of_p_that_changes_its_m_is_not_begun_again)
+/* Otherwise each hand-off within a quantum begins it again, and events starve. */
+TEST(quantum_of_p_that_changes_its_m_is_not_begun_again)
 {
 	begin();
 	yield_range(0, 3);
-	pp.turns.credit = 30 * SWITCH - SWITCH / 4 - INTERVAL / 4;
+	pp.drr.credit = 30 * SWITCH - SWITCH / 4 - INTERVAL / 4;
 	check_after(61, INTERVAL);
-	CHECK(turn_begun());
+	CHECK(quantum_begun());
 	run_first(1);
-	CHECK_EQ(pp.turns.began, 0);
-	CHECK(take_turn(&pp) != NULL);
+	CHECK_EQ(pp.drr.began, 0);
+	CHECK(quantum_next(&pp) != NULL);
 	run_first(10);
 	pick_begin(&pp);
-	CHECK(!turn_begun());
-	CHECK_EQ(pp.turns.credit, 30 * SWITCH - 10 * SWITCH / 4 * 3);
+	CHECK(!quantum_begun());
+	CHECK_EQ(pp.drr.credit, 30 * SWITCH - 10 * SWITCH / 4 * 3);
 	check_after(1, SWITCH);
-	pp.turns.credit = SLICE_TICKS;
+	pp.drr.credit = SLICE_TICKS;
 	check_after(1, SWITCH);
-	CHECK(turn_begun());
-	CHECK(take_turn(&pp) != NULL);
+	CHECK(quantum_begun());
+	CHECK(quantum_next(&pp) != NULL);
 	run_first(4);
 	pick_begin(&pp);
-	CHECK(turn_begun()); /* with what is left */
-	CHECK_EQ(pp.turns.credit, SLICE_TICKS - 4 * SWITCH / 4 * 3);
-	CHECK(take_turn(&pp) != NULL);
+	CHECK(quantum_begun()); /* with what is left */
+	CHECK_EQ(pp.drr.credit, SLICE_TICKS - 4 * SWITCH / 4 * 3);
+	CHECK(quantum_next(&pp) != NULL);
 	run_first(10000);
 	pick_begin(&pp);
-	CHECK(!turn_begun());
-	CHECK_EQ(pp.turns.credit, -5 * SLICE_TICKS);
+	CHECK(!quantum_begun());
+	CHECK_EQ(pp.drr.credit, -5 * SLICE_TICKS);
 	gq_fini();
 }
 
@@ -133,7 +133,7 @@ TEST(check_takes_share_of_events_and_leaves_yielded)
 static void check_real(unsigned runs, uint64_t used)
 {
 	pp.count.switches += runs;
-	pp.turns.since = cpu_ticks() - used;
+	pp.drr.since = cpu_ticks() - used;
 	CHECK(check_global(&pp) == NULL);
 }
 
@@ -147,10 +147,10 @@ static void expect_slow(bool slow)
 static void recover(void)
 {
 	for (int i = 0; i < 1000 && pp.slow; i++) {
-		CHECK(pp.turns.every < GLOBAL_INTERVAL);
+		CHECK(pp.drr.every < GLOBAL_INTERVAL);
 		check_real(1000, SLOW);
 	}
-	CHECK_EQ(pp.turns.every, GLOBAL_INTERVAL);
+	CHECK_EQ(pp.drr.every, GLOBAL_INTERVAL);
 	expect_slow(false);
 }
 
@@ -161,7 +161,7 @@ TEST(p_is_slow_while_gs_run_for_long)
 	sched.virtual_now = 0;
 	check_real(40, 41 * SLOW);
 	expect_slow(true);
-	CHECK(pp.turns.every <= CHECK_TICKS / SLOW);
+	CHECK(pp.drr.every <= CHECK_TICKS / SLOW);
 	recover();
 	check_real(1, 2 * CHECK_TICKS);
 	expect_slow(true);
@@ -205,7 +205,7 @@ TEST(p_without_other_ps_is_never_slow)
 {
 	begin();
 	check_after(10, 100 * CHECK_TICKS);
-	CHECK_EQ(pp.turns.every, 1);
+	CHECK_EQ(pp.drr.every, 1);
 	expect_slow(false);
 	sched.procs = 2;
 	sched.virtual_now = 0;
@@ -223,9 +223,9 @@ TEST(p_in_order_never_gets_a_second_ring)
 	pp.in_order = true;
 	pp.yield_room = 0;
 	check_after(10, 100 * CHECK_TICKS);
-	CHECK_EQ(pp.turns.every, 1);
+	CHECK_EQ(pp.drr.every, 1);
 	check_after(100, 100);
-	CHECK_EQ(pp.turns.every, 2);
+	CHECK_EQ(pp.drr.every, 2);
 	CHECK_EQ(pp.yield_room, 0);
 	gq_fini();
 }
@@ -237,11 +237,11 @@ TEST(credit_is_a_quarter_while_yielded_gs_wait)
 	begin();
 	yield_range(0, 3);
 	check_after(61, INTERVAL);
-	CHECK_EQ(pp.turns.credit, INTERVAL / 4);
-	CHECK(!turn_begun());
+	CHECK_EQ(pp.drr.credit, INTERVAL / 4);
+	CHECK(!quantum_begun());
 	check_after(61, INTERVAL);
-	CHECK_EQ(pp.turns.credit, INTERVAL / 4 * 2);
-	CHECK(turn_begun());
+	CHECK_EQ(pp.drr.credit, INTERVAL / 4 * 2);
+	CHECK(quantum_begun());
 	gq_fini();
 }
 
@@ -250,24 +250,24 @@ TEST(credit_counts_gs_in_global_queue)
 	begin();
 	gq_range(0, 1, gq_put_yielded);
 	check_after(61, INTERVAL);
-	CHECK_EQ(pp.turns.credit, INTERVAL / 4);
+	CHECK_EQ(pp.drr.credit, INTERVAL / 4);
 	pp.in_order = true; /* gq_get finds all Gs */
 	check_after(61, INTERVAL);
-	CHECK_EQ(pp.turns.credit, 0);
+	CHECK_EQ(pp.drr.credit, 0);
 	gq_fini();
 }
 
 TEST(credit_is_reset_when_no_yielded_g_waits)
 {
 	begin();
-	pp.turns.credit = TURN_CREDIT - 1;
+	pp.drr.credit = QUANTUM_CREDIT - 1;
 	check_after(61, INTERVAL);
-	CHECK_EQ(pp.turns.credit, 0);
-	pp.turns.credit = -TURN_CREDIT;
+	CHECK_EQ(pp.drr.credit, 0);
+	pp.drr.credit = -QUANTUM_CREDIT;
 	put_range(0, 3); /* Gs of events do not count */
 	check_after(61, INTERVAL);
-	CHECK_EQ(pp.turns.credit, 0);
-	CHECK(!turn_begun());
+	CHECK_EQ(pp.drr.credit, 0);
+	CHECK(!quantum_begun());
 	gq_fini();
 }
 
@@ -277,11 +277,11 @@ TEST(credit_is_less_by_runs_of_second_lane)
 	yield_range(0, 3);
 	run_yielded(10);
 	check_after(51, INTERVAL);
-	CHECK_EQ(pp.turns.credit, INTERVAL / 4 - 10 * SWITCH);
-	pp.turns.credit = INTERVAL;
+	CHECK_EQ(pp.drr.credit, INTERVAL / 4 - 10 * SWITCH);
+	pp.drr.credit = INTERVAL;
 	run_yielded(5); /* all runs of an interval count as equally long */
 	check_after(5, INTERVAL);
-	CHECK_EQ(pp.turns.credit, INTERVAL + INTERVAL / 4 - INTERVAL / 2);
+	CHECK_EQ(pp.drr.credit, INTERVAL + INTERVAL / 4 - INTERVAL / 2);
 	gq_fini();
 }
 
@@ -293,12 +293,12 @@ TEST(runs_while_first_ring_is_empty_leave_no_negative_credit)
 	for (int i = 0; i < 100; i++) {
 		run_yielded(61);
 		check_after(0, INTERVAL);
-		CHECK_EQ(pp.turns.credit, 0);
+		CHECK_EQ(pp.drr.credit, 0);
 	}
-	pp.turns.credit = -INTERVAL; /* left by a long turn: it stays */
+	pp.drr.credit = -INTERVAL; /* left by a long quantum: it stays */
 	run_yielded(61);
 	check_after(0, INTERVAL);
-	CHECK_EQ(pp.turns.credit, -INTERVAL);
+	CHECK_EQ(pp.drr.credit, -INTERVAL);
 	gq_fini();
 }
 
@@ -311,7 +311,7 @@ TEST(credit_is_less_by_runs_from_global_queue)
 	run_yielded(10);
 	CHECK_EQ(runq_yielded(&pp), 0);
 	check_after(51, INTERVAL);
-	CHECK_EQ(pp.turns.credit, INTERVAL / 4 - 10 * SWITCH);
+	CHECK_EQ(pp.drr.credit, INTERVAL / 4 - 10 * SWITCH);
 	gq_fini();
 }
 
@@ -321,13 +321,13 @@ TEST(credit_does_not_count_moves_to_global_queue_as_runs)
 	yield_range(0, RUNQ_SIZE + 1);
 	CHECK_EQ(sched.gqyields, RUNQ_BATCH);
 	check_after(61, INTERVAL);
-	CHECK_EQ(pp.turns.credit, INTERVAL / 4);
+	CHECK_EQ(pp.drr.credit, INTERVAL / 4);
 	lock(&sched.lock, LR_SCHED);
 	runq_flush_yielded_locked(&pp);
 	unlock(&sched.lock, LR_SCHED);
-	pp.turns.credit = 0;
+	pp.drr.credit = 0;
 	check_after(61, INTERVAL);
-	CHECK_EQ(pp.turns.credit, INTERVAL / 4);
+	CHECK_EQ(pp.drr.credit, INTERVAL / 4);
 	gq_fini();
 }
 
@@ -335,10 +335,10 @@ TEST(credit_is_less_by_no_more_than_all_runs)
 {
 	begin();
 	yield_range(0, 3);
-	pp.turns.head -= 1000; /* thieves have taken many */
-	pp.turns.credit = INTERVAL;
+	pp.drr.head -= 1000; /* thieves have taken many */
+	pp.drr.credit = INTERVAL;
 	check_after(61, INTERVAL);
-	CHECK_EQ(pp.turns.credit, INTERVAL / 4);
+	CHECK_EQ(pp.drr.credit, INTERVAL / 4);
 	gq_fini();
 }
 
@@ -347,34 +347,34 @@ TEST(credit_is_bounded)
 	begin();
 	yield_range(0, 3);
 	check_after(1, INT64_C(1000) * SLICE_TICKS);
-	CHECK_EQ(pp.turns.credit, SLICE_TICKS);
+	CHECK_EQ(pp.drr.credit, SLICE_TICKS);
 	gq_fini();
 }
 
-TEST(turn_begins_at_a_quarter_of_check_interval)
+TEST(quantum_begins_at_a_quarter_of_check_interval)
 {
 	begin();
 	yield_range(0, 3);
-	pp.turns.credit = TURN_CREDIT - INTERVAL / 4 - 1;
+	pp.drr.credit = QUANTUM_CREDIT - INTERVAL / 4 - 1;
 	check_after(61, INTERVAL);
-	CHECK_EQ(pp.turns.credit, TURN_CREDIT - 1);
-	CHECK(!turn_begun());
-	pp.turns.credit = TURN_CREDIT - INTERVAL / 4;
+	CHECK_EQ(pp.drr.credit, QUANTUM_CREDIT - 1);
+	CHECK(!quantum_begun());
+	pp.drr.credit = QUANTUM_CREDIT - INTERVAL / 4;
 	check_after(61, INTERVAL);
-	CHECK_EQ(pp.turns.credit, TURN_CREDIT);
-	CHECK(turn_begun());
+	CHECK_EQ(pp.drr.credit, QUANTUM_CREDIT);
+	CHECK(quantum_begun());
 	gq_fini();
 }
 
-/* In chaos every step draws from all Gs; a turn would prefer some of them. */
-TEST(turn_never_begins_in_chaos)
+/* In chaos every step draws from all Gs; a quantum would prefer some of them. */
+TEST(quantum_never_begins_in_chaos)
 {
 	begin();
 	sched.chaos = true;
 	yield_range(0, 3);
 	check_after(1, 10 * CHECK_TICKS);
-	CHECK_EQ(pp.turns.credit, 0);
-	CHECK(!turn_begun());
+	CHECK_EQ(pp.drr.credit, 0);
+	CHECK(!quantum_begun());
 	gq_fini();
 }
 

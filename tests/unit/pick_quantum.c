@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests the turns of the second lane, and which share of the time its Gs get: PICK-4 of src/pick.h.
+ * Tests the quanta of the second lane, and which share of the time its Gs get: PICK-4 of
+ * src/pick.h.
  *
  * floors 0..3
  * wrap: netpoll_poll
@@ -8,122 +9,122 @@
 #define _GNU_SOURCE 1
 #include "pick_util.h"
 
-/* --- a turn: PICK-4 --- */
+/* --- a quantum: PICK-4 --- */
 
-/* n Gs have yielded, and a turn of `credit` has been announced. */
-static void begin_turn_of(int64_t credit, int n)
+/* n Gs have yielded, and a quantum of `credit` has been announced. */
+static void begin_quantum_of(int64_t credit, int n)
 {
 	begin();
 	yield_range(0, n);
-	pp.turns.credit = credit - SWITCH / 4 - INTERVAL / 4;
+	pp.drr.credit = credit - SWITCH / 4 - INTERVAL / 4;
 	check_after(61, INTERVAL);
-	CHECK_EQ(pp.turns.credit, credit - SWITCH / 4);
-	CHECK(turn_begun());
-	run_first(1); /* the G that runs between the check and the turn */
+	CHECK_EQ(pp.drr.credit, credit - SWITCH / 4);
+	CHECK(quantum_begun());
+	run_first(1); /* the G that runs between the check and the quantum */
 }
 
-static void begin_turn(int64_t credit)
+static void begin_quantum(int64_t credit)
 {
-	begin_turn_of(credit, 50);
+	begin_quantum_of(credit, 50);
 }
 
-static void step_of_turn(int i)
+static void step_of_quantum(int i)
 {
-	struct g *gp = take_turn(&pp);
+	struct g *gp = quantum_next(&pp);
 
 	CHECK_EQ(index_of(gp), i);
-	CHECK(turn_begun());
+	CHECK(quantum_begun());
 	pp.count.switches++;
 	runq_yield(&pp, gp);
 }
 
-TEST(turn_lasts_until_credit_is_used)
+TEST(quantum_lasts_until_credit_is_used)
 {
 	int64_t credit = 30 * SWITCH + SWITCH / 2;
 
-	begin_turn(credit);
+	begin_quantum(credit);
 	uint64_t since = pp.due.since = ticks() - 10;
 	uint32_t from = pp.due.from = 5;
 
 	put_range(100, 103);
 	for (int i = 0; i < 31; i++)
-		step_of_turn(i);
+		step_of_quantum(i);
 	uint64_t now = ticks();
 
-	CHECK(take_turn(&pp) == NULL);
-	CHECK(!turn_begun());
-	/* the last run was too long, and a quarter of the turn is new credit */
-	CHECK_EQ(pp.turns.credit, credit - 31 * SWITCH / 4 * 3);
+	CHECK(quantum_next(&pp) == NULL);
+	CHECK(!quantum_begun());
+	/* the last run was too long, and a quarter of the quantum is new credit */
+	CHECK_EQ(pp.drr.credit, credit - 31 * SWITCH / 4 * 3);
 	CHECK_EQ(runq_yielded(&pp), 50);
 	CHECK_EQ(runq_first(&pp), 3);
-	/* the turn is no part of the interval, nor of the time that timers earn */
-	CHECK_EQ(pp.turns.since, now);
-	CHECK_EQ(pp.turns.from, pp.count.switches);
+	/* the quantum is no part of the interval, nor of the time that timers earn */
+	CHECK_EQ(pp.drr.since, now);
+	CHECK_EQ(pp.drr.from, pp.count.switches);
 	expect_due_after(GLOBAL_INTERVAL);
 	CHECK_EQ(pp.due.since, since + 31 * SWITCH);
 	CHECK_EQ(pp.due.from, from + 31);
 	check_after(0, INTERVAL);
-	CHECK_EQ(pp.turns.credit, credit - 31 * SWITCH / 4 * 3 + INTERVAL / 4);
+	CHECK_EQ(pp.drr.credit, credit - 31 * SWITCH / 4 * 3 + INTERVAL / 4);
 	gq_fini();
 }
 
-TEST(turn_ends_at_its_exact_end)
+TEST(quantum_ends_at_its_exact_end)
 {
-	begin_turn(30 * SWITCH);
+	begin_quantum(30 * SWITCH);
 	for (int i = 0; i < 30; i++)
-		step_of_turn(i);
-	CHECK(take_turn(&pp) == NULL);
-	CHECK_EQ(pp.turns.credit, 30 * SWITCH / 4);
+		step_of_quantum(i);
+	CHECK(quantum_next(&pp) == NULL);
+	CHECK_EQ(pp.drr.credit, 30 * SWITCH / 4);
 	gq_fini();
 }
 
-TEST(turn_ends_when_second_lane_is_empty)
+TEST(quantum_ends_when_second_lane_is_empty)
 {
-	begin_turn_of(30 * SWITCH, 3);
+	begin_quantum_of(30 * SWITCH, 3);
 	for (int i = 0; i < 3; i++) {
-		CHECK_EQ(index_of(take_turn(&pp)), i);
+		CHECK_EQ(index_of(quantum_next(&pp)), i);
 		pp.count.switches++; /* it parks or ends */
 	}
-	CHECK(take_turn(&pp) == NULL);
-	CHECK(!turn_begun());
-	CHECK_EQ(pp.turns.credit, 30 * SWITCH - 3 * SWITCH / 4 * 3);
+	CHECK(quantum_next(&pp) == NULL);
+	CHECK(!quantum_begun());
+	CHECK_EQ(pp.drr.credit, 30 * SWITCH - 3 * SWITCH / 4 * 3);
 	check_after(61, INTERVAL);
-	CHECK_EQ(pp.turns.credit, 0);
+	CHECK_EQ(pp.drr.credit, 0);
 	gq_fini();
 }
 
-TEST(turn_includes_gs_in_global_queue)
+TEST(quantum_includes_gs_in_global_queue)
 {
-	begin_turn_of(30 * SWITCH, 3);
+	begin_quantum_of(30 * SWITCH, 3);
 	gq_range(3, 5, gq_put_yielded);
-	int first = index_of(take_turn(&pp));
+	int first = index_of(quantum_next(&pp));
 
 	CHECK_EQ(first, 3); /* no round has begun: those of the ring go behind them */
 	for (int i = 1; i < 5; i++) {
 		pp.count.switches++;
-		CHECK(take_turn(&pp) != NULL);
+		CHECK(quantum_next(&pp) != NULL);
 	}
-	CHECK(take_turn(&pp) == NULL);
+	CHECK(quantum_next(&pp) == NULL);
 	gq_fini();
 }
 
 /* A G that spawns and yields must wait for the Gs that it has spawned. */
-TEST(turn_begins_after_gs_that_are_in_the_first_ring)
+TEST(quantum_begins_after_gs_that_are_in_the_first_ring)
 {
 	begin();
 	yield_range(0, 3);
 	put_range(10, 13);
-	pp.turns.credit = TURN_CREDIT;
+	pp.drr.credit = QUANTUM_CREDIT;
 	check_after(61, INTERVAL);
-	CHECK(!turn_begun());
-	put_range(20, 23); /* later: a turn does not wait for these */
+	CHECK(!quantum_begun());
+	put_range(20, 23); /* later: a quantum does not wait for these */
 	for (int i = 10; i < 13; i++) {
 		check_after(1, SWITCH);
-		CHECK(!turn_begun());
+		CHECK(!quantum_begun());
 		CHECK_EQ(index_of(runq_get(&pp)), i);
 	}
 	check_after(1, SWITCH);
-	CHECK(turn_begun());
+	CHECK(quantum_begun());
 	gq_fini();
 }
 
@@ -133,7 +134,7 @@ static int run_next(int64_t used)
 	struct g *gp = NULL;
 
 	if (check_is_due(&pp)) {
-		pp.turns.since = ticks() - (uint64_t)used;
+		pp.drr.since = ticks() - (uint64_t)used;
 		gp = check_global(&pp);
 	}
 	if (!gp)
@@ -142,22 +143,22 @@ static int run_next(int64_t used)
 	return index_of(gp);
 }
 
-/* While a turn is due, each switch is a check.  If each check took a G of the global queue, the Gs
- * of the ring, which the turn waits for, would not run. */
-TEST(turn_begins_although_global_queue_holds_gs)
+/* While a quantum is due, each switch is a check.  If each check took a G of the global queue, the
+ * Gs of the ring, which the quantum waits for, would not run. */
+TEST(quantum_begins_although_global_queue_holds_gs)
 {
 	begin();
 	yield_range(0, 3);
 	put_range(10, 13);
-	pp.turns.credit = TURN_CREDIT;
+	pp.drr.credit = QUANTUM_CREDIT;
 	check_after(61, INTERVAL);
-	CHECK(!turn_begun());
+	CHECK(!quantum_begun());
 	gq_range(100, 1100, gq_put);
 	check_global(&pp); /* the first of three runs until the next check */
 	pp.count.switches++;
-	for (int i = 0; i < 8 && !turn_begun(); i++)
+	for (int i = 0; i < 8 && !quantum_begun(); i++)
 		run_next(SWITCH);
-	CHECK(turn_begun());
+	CHECK(quantum_begun());
 	gq_fini();
 }
 
@@ -165,9 +166,9 @@ TEST(first_ring_runs_although_each_switch_is_a_check)
 {
 	begin();
 	put_range(10, 13);
-	pp.turns.every = 1;
+	pp.drr.every = 1;
 	check_after(1, 2 * CHECK_TICKS);
-	CHECK_EQ(pp.turns.every, 1);
+	CHECK_EQ(pp.drr.every, 1);
 	gq_range(100, 1100, gq_put);
 	for (int i = 10; i < 13; i++) {
 		CHECK_EQ(run_next(2 * CHECK_TICKS), i);
@@ -180,7 +181,7 @@ TEST(first_ring_runs_although_timers_run_after_checks)
 {
 	begin();
 	put_range(10, 13);
-	pp.turns.every = 1;
+	pp.drr.every = 1;
 	check_after(1, 2 * CHECK_TICKS);
 	gq_range(100, 1100, gq_put);
 	CHECK_EQ(run_next(2 * CHECK_TICKS), 10);
@@ -197,7 +198,7 @@ TEST(first_ring_runs_although_timers_run_after_checks)
 TEST(runnext_runs_although_each_switch_is_a_check)
 {
 	begin();
-	pp.turns.every = 1;
+	pp.drr.every = 1;
 	check_after(1, 2 * CHECK_TICKS);
 	sched.procs = 1000; /* a share of 1: a check puts no G into the ring */
 	gq_range(100, 1100, gq_put);
@@ -209,114 +210,114 @@ TEST(runnext_runs_although_each_switch_is_a_check)
 }
 
 /* runnext is no part of the ring. */
-TEST(turn_begins_after_g_in_runnext)
+TEST(quantum_begins_after_g_in_runnext)
 {
 	begin();
 	yield_range(0, 3);
 	runnext_swap(&pp, &greens[10]);
-	pp.turns.credit = TURN_CREDIT;
+	pp.drr.credit = QUANTUM_CREDIT;
 	check_after(61, INTERVAL);
-	CHECK(!turn_begun());
+	CHECK(!quantum_begun());
 	pp.count.switches++; /* a G of the global queue or of a timer */
 	CHECK(check_is_due(&pp));
 	check_after(0, SWITCH);
-	CHECK(!turn_begun());
+	CHECK(!quantum_begun());
 	CHECK_EQ(index_of(local_work(&pp)), 10);
-	runnext_swap(&pp, &greens[11]); /* later: a turn does not wait for it */
+	runnext_swap(&pp, &greens[11]); /* later: a quantum does not wait for it */
 	check_after(1, SWITCH);
-	CHECK(turn_begun());
+	CHECK(quantum_begun());
 	gq_fini();
 }
 
-TEST(turn_begins_after_g_that_was_moved_from_runnext)
+TEST(quantum_begins_after_g_that_was_moved_from_runnext)
 {
 	begin();
 	yield_range(0, 3);
 	put_range(10, 11);
 	runnext_swap(&pp, &greens[11]);
-	pp.turns.credit = TURN_CREDIT;
+	pp.drr.credit = QUANTUM_CREDIT;
 	check_after(61, INTERVAL);
 	CHECK_EQ(index_of(runq_get(&pp)), 10);
 	runq_put(&pp, runnext_swap(&pp, &greens[12])); /* as a wakeup does */
 	check_after(1, SWITCH);
-	CHECK(!turn_begun());
+	CHECK(!quantum_begun());
 	CHECK_EQ(index_of(runq_get(&pp)), 11);
 	check_after(1, SWITCH);
-	CHECK(turn_begun());
+	CHECK(quantum_begun());
 	gq_fini();
 }
 
-TEST(turn_runs_each_g_once)
+TEST(quantum_runs_each_g_once)
 {
-	begin_turn_of(30 * SWITCH, 3);
+	begin_quantum_of(30 * SWITCH, 3);
 	for (int i = 0; i < 3; i++)
-		step_of_turn(i);
-	CHECK(take_turn(&pp) == NULL);
-	CHECK(!turn_begun());
+		step_of_quantum(i);
+	CHECK(quantum_next(&pp) == NULL);
+	CHECK(!quantum_begun());
 	CHECK_EQ(runq_yielded(&pp), 3);
 	gq_fini();
 }
 
-TEST(turn_with_long_last_run_leaves_bounded_negative_credit)
+TEST(quantum_with_long_last_run_leaves_bounded_negative_credit)
 {
-	begin_turn(30 * SWITCH);
-	step_of_turn(0);
+	begin_quantum(30 * SWITCH);
+	step_of_quantum(0);
 	run_first(10000); /* G 1 runs for 100 ms */
-	CHECK(take_turn(&pp) == NULL);
-	CHECK_EQ(pp.turns.credit, -5 * SLICE_TICKS);
+	CHECK(quantum_next(&pp) == NULL);
+	CHECK_EQ(pp.drr.credit, -5 * SLICE_TICKS);
 	check_after(1, SWITCH);
-	CHECK_EQ(pp.turns.credit, -5 * SLICE_TICKS + SWITCH / 4);
-	CHECK(!turn_begun());
+	CHECK_EQ(pp.drr.credit, -5 * SLICE_TICKS + SWITCH / 4);
+	CHECK(!quantum_begun());
 	gq_fini();
 }
 
-TEST(turn_without_credit_runs_one_g)
+TEST(quantum_without_credit_runs_one_g)
 {
-	begin_turn(30 * SWITCH);
-	pp.turns.credit = -SWITCH / 4 - 10; /* by a check for pinned Gs */
-	step_of_turn(0);
-	CHECK(take_turn(&pp) == NULL);
-	CHECK_EQ(pp.turns.credit, -10 - SWITCH / 4 * 3);
+	begin_quantum(30 * SWITCH);
+	pp.drr.credit = -SWITCH / 4 - 10; /* by a check for pinned Gs */
+	step_of_quantum(0);
+	CHECK(quantum_next(&pp) == NULL);
+	CHECK_EQ(pp.drr.credit, -10 - SWITCH / 4 * 3);
 	gq_fini();
 }
 
 TEST(check_during_turn_does_not_begin_it_again)
 {
-	begin_turn(30 * SWITCH);
-	step_of_turn(0);
-	uint64_t began = pp.turns.began, end = pp.turns.end;
+	begin_quantum(30 * SWITCH);
+	step_of_quantum(0);
+	uint64_t began = pp.drr.began, end = pp.drr.end;
 
-	pp.turns.credit = SLICE_TICKS; /* enough for another one */
+	pp.drr.credit = SLICE_TICKS; /* enough for another one */
 	check_after(1, SWITCH);
-	CHECK(turn_begun());
-	CHECK_EQ(pp.turns.began, began);
-	CHECK(take_turn(&pp) != NULL);
-	CHECK_EQ(pp.turns.began, began);
-	CHECK_EQ(pp.turns.end, end);
+	CHECK(quantum_begun());
+	CHECK_EQ(pp.drr.began, began);
+	CHECK(quantum_next(&pp) != NULL);
+	CHECK_EQ(pp.drr.began, began);
+	CHECK_EQ(pp.drr.end, end);
 	gq_fini();
 }
 
-TEST(turn_does_not_change_pace)
+TEST(quantum_does_not_change_pace)
 {
 	begin();
 	yield_range(0, 3);
 	check_after(10, CHECK_TICKS + 10); /* 100 us each */
-	CHECK_EQ(pp.turns.every, 9);
-	CHECK(turn_begun());
+	CHECK_EQ(pp.drr.every, 9);
+	CHECK(quantum_begun());
 	run_first(1);
-	CHECK(take_turn(&pp) != NULL);
-	CHECK_EQ(pp.turns.every, 9);
+	CHECK(quantum_next(&pp) != NULL);
+	CHECK_EQ(pp.drr.every, 9);
 	gq_fini();
 }
 
-TEST(turn_with_timers_in_it_moves_their_times_no_further_than_now)
+TEST(quantum_with_timers_in_it_moves_their_times_no_further_than_now)
 {
-	begin_turn(30 * SWITCH);
-	step_of_turn(0);
+	begin_quantum(30 * SWITCH);
+	step_of_quantum(0);
 	pp.due.since = ticks(); /* own_work, for pinned Gs */
 	pp.due.from = (uint32_t)pp.count.switches;
 	pp.count.switches += 50;
-	CHECK(take_turn(&pp) == NULL);
+	CHECK(quantum_next(&pp) == NULL);
 	CHECK_EQ(pp.due.since, ticks());
 	CHECK_EQ(pp.due.from, pp.count.switches);
 	gq_fini();
@@ -334,9 +335,9 @@ static double share_of_second_lane(int empty, unsigned length, int *longest)
 
 	begin();
 	*longest = 0;
-	yield_range(0, 300); /* a turn runs each once */
+	yield_range(0, 300); /* a quantum runs each once */
 	for (int i = 0; i < STEPS; i++) {
-		struct g *gp = turn_begun() ? take_turn(&pp) : NULL;
+		struct g *gp = quantum_begun() ? quantum_next(&pp) : NULL;
 
 		if (!gp && check_is_due(&pp))
 			CHECK(check_global(&pp) == NULL);
@@ -371,7 +372,7 @@ TEST(second_lane_gets_a_quarter_beside_busy_first_ring)
 		CHECK(longest > 10);
 		CHECK(longest <= SLICE_TICKS / SWITCH);
 	}
-	/* more than a quarter of the steps: it needs no turns */
+	/* more than a quarter of the steps: it needs no quanta */
 	CHECK_EQ((int)(share_of_second_lane(4, 1, &longest) * 1000), 500);
 	CHECK_EQ(longest, 0);
 }

@@ -12,7 +12,7 @@
 /* As in src/pick.c. */
 enum {
 	SWITCH = TICKS_10US, /* in a replayed run */
-	TURN_CREDIT = CHECK_TICKS / 4,
+	QUANTUM_CREDIT = CHECK_TICKS / 4,
 	INTERVAL = GLOBAL_INTERVAL * SWITCH,
 	SLOW = 5 * TICKS_10US,
 };
@@ -44,7 +44,7 @@ __attribute__((unused)) static uint64_t ticks(void)
 	return pp.count.switches * SWITCH;
 }
 
-__attribute__((unused)) static bool turn_begun(void)
+__attribute__((unused)) static bool quantum_begun(void)
 {
 	return pp.attention & ATTENTION_YIELDED;
 }
@@ -60,8 +60,8 @@ __attribute__((unused)) static void begin_at(uint64_t switches)
 	pp.count.switches = switches;
 	pick_begin(&pp);
 	CHECK(check_global(&pp) == NULL); /* the pace of a new P is not known before */
-	CHECK_EQ(pp.turns.every, GLOBAL_INTERVAL);
-	CHECK_EQ(pp.turns.credit, 0);
+	CHECK_EQ(pp.drr.every, GLOBAL_INTERVAL);
+	CHECK_EQ(pp.drr.credit, 0);
 }
 
 __attribute__((unused)) static void begin(void)
@@ -111,7 +111,7 @@ __attribute__((unused)) static void gq_range(int from, int to, void (*put)(struc
 __attribute__((unused)) static void check_after(unsigned runs, int64_t used)
 {
 	pp.count.switches += runs;
-	pp.turns.since = ticks() - (uint64_t)used;
+	pp.drr.since = ticks() - (uint64_t)used;
 	CHECK(check_global(&pp) == NULL);
 }
 

@@ -40,13 +40,13 @@ TEST(runq_yield_is_fifo_in_second_ring)
 /* How many Gs have passed through the second ring and have run: PICK-4. */
 static int ran_yielded(struct p *pp)
 {
-	return (int)((uint32_t)pp->yieldhead - pp->turns.head);
+	return (int)((uint32_t)pp->yieldhead - pp->drr.head);
 }
 
 static void check_yield_overflow(bool shared, uint32_t start)
 {
 	begin(1, shared);
-	ps[0].yieldhead = ps[0].yieldtail = ps[0].round_end = ps[0].turns.head = start;
+	ps[0].yieldhead = ps[0].yieldtail = ps[0].round_end = ps[0].drr.head = start;
 	yield_range(&ps[0], 0, RUNQ_SIZE);
 	CHECK_EQ(runq_yielded(&ps[0]), RUNQ_SIZE);
 	CHECK_EQ(sched.gqn, 0);
@@ -168,7 +168,7 @@ static void run_yielded(int i)
 static void check_rounds(bool shared, uint32_t start)
 {
 	begin(2, shared);
-	ps[0].yieldhead = ps[0].yieldtail = ps[0].round_end = ps[0].turns.head = start;
+	ps[0].yieldhead = ps[0].yieldtail = ps[0].round_end = ps[0].drr.head = start;
 	gq_yield_range(0, 3);
 	yield_range(&ps[0], 3, 5);
 	run_yielded(0); /* no round yet: 3 and 4 go behind 2; the share is three */
