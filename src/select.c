@@ -222,7 +222,7 @@ static int select_wait(struct selection *sel, gmp_case *cases, int64_t deadline)
 	return result;
 }
 
-unsigned select_places(const struct g *gp, struct select_place *out, unsigned most)
+unsigned select_ops(const struct g *gp, struct select_op *out, unsigned most)
 {
 	const struct selection *sel = gp->sudog.elem;
 	unsigned n = 0;
@@ -233,7 +233,7 @@ unsigned select_places(const struct g *gp, struct select_place *out, unsigned mo
 		if (!ld_rlx(&sg->queued))
 			continue; /* a case without a channel: no peer dequeues while gp is held */
 		if (n < most)
-			out[n] = (struct select_place){ sg->key, sg->kind & IN_SENDQ };
+			out[n] = (struct select_op){ sg->key, sg->kind & IN_SENDQ };
 		n++;
 	}
 	return n;

@@ -6,13 +6,13 @@
 
 #include "types.h"
 
-struct select_place {
+struct select_op {
 	const void *c;
 	bool sends;
 };
 
 /* Writes the first `most` cases for which gp is queued to out.  gp is held (waiter_hold) and waits
  * for WAIT_SELECT.  Returns the number of all such cases. */
-unsigned select_places(const struct g *gp, struct select_place *out, unsigned most);
+unsigned select_ops(const struct g *gp, struct select_op *out, unsigned most);
 
 #endif

@@ -19,7 +19,7 @@ enum waitkey {
 	WAITKEY_ONCE,       /* a gmp_once */
 	WAITKEY_JOIN,       /* the field `join` of the awaited G */
 	WAITKEY_FD,         /* a struct polldesc */
-	WAITKEY_CASES,      /* NULL; select_places finds the channels */
+	WAITKEY_CASES,      /* NULL; select_ops finds the channels */
 	WAITKEY_OFFSET,     /* the address of the object plus up to 7 (posix/parked.h) */
 	WAITKEY_COMPLEMENT, /* the complement of the address of the object */
 };

@@ -32,7 +32,7 @@
 
 enum { PATH_ROOM = 2048, LINE_ROOM = PATH_ROOM + 128 };
 
-struct place {
+struct location {
 	uint64_t at;          /* which byte of the file */
 	char path[PATH_ROOM]; /* "" for memory without a file */
 };
@@ -95,7 +95,7 @@ static const char *skip_word(const char *p)
 }
 
 /* "start-end perms offset dev inode    path" */
-static bool parse_map(const char *line, uintptr_t pc, struct place *out)
+static bool parse_map(const char *line, uintptr_t pc, struct location *out)
 {
 	const char *p = line;
 	uint64_t start = parse_hex(&p), end;
@@ -115,7 +115,7 @@ static bool parse_map(const char *line, uintptr_t pc, struct place *out)
 	return true;
 }
 
-static noinline bool find_place(uintptr_t pc, struct place *out)
+static noinline bool find_location(uintptr_t pc, struct location *out)
 {
 	struct reader r = { .fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC) };
 	char line[LINE_ROOM];
@@ -310,19 +310,19 @@ static void name_object(const char *path, uint64_t at, struct symbol *out)
  * the object at pc. */
 static bool symtab_find(uintptr_t pc, const uint64_t *local, struct symbol *out)
 {
-	struct place place;
+	struct location location;
 	struct image im;
 	uint64_t addr;
 
 	*out = (struct symbol){ .offset = pc };
-	if (!find_place(pc, &place) || place.path[0] == '\0')
+	if (!find_location(pc, &location) || location.path[0] == '\0')
 		return false;
-	name_object(place.path, local ? *local : place.at, out);
-	if (place.path[0] != '/' || !image_open(place.path, &im))
+	name_object(location.path, local ? *local : location.at, out);
+	if (location.path[0] != '/' || !image_open(location.path, &im))
 		return true;
 	if (image_is_elf(&im) && local) {
 		search_tables(&im, *local, true, out);
-	} else if (image_is_elf(&im) && image_address(&im, place.at, &addr)) {
+	} else if (image_is_elf(&im) && image_address(&im, location.at, &addr)) {
 		out->offset = out->at = addr;
 		search_tables(&im, addr, false, out);
 	}
@@ -364,10 +364,11 @@ static bool each_local_of(const struct image *im, uint32_t type, symtab_local_fn
 
 bool symtab_each_local(uintptr_t there, symtab_local_fn fn, void *arg)
 {
-	struct place place;
+	struct location location;
 	struct image im;
 
-	if (!find_place(there, &place) || place.path[0] != '/' || !image_open(place.path, &im))
+	if (!find_location(there, &location) || location.path[0] != '/' ||
+	    !image_open(location.path, &im))
 		return false;
 	bool any = image_is_elf(&im) && (each_local_of(&im, SHT_SYMTAB, fn, arg) ||
 					 each_local_of(&im, SHT_DYNSYM, fn, arg));

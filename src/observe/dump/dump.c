@@ -46,12 +46,12 @@ struct dump {
 	struct os_sink to;
 	dump_fn fn; /* where to write instead; NULL: to `to` */
 	void *fn_arg;
-	int err;                    /* of a write; the remaining output is dropped */
-	bool impatient;             /* waits for room at most one second */
-	struct g *self;             /* the caller; NULL: an external thread, or g0 */
-	uintptr_t caller;           /* where gmp_dump was called */
-	struct dump_groups *groups; /* NULL: a dump of all, or no memory */
-	struct places *places;      /* of running Gs; NULL: not known */
+	int err;                     /* of a write; the remaining output is dropped */
+	bool impatient;              /* waits for room at most one second */
+	struct g *self;              /* the caller; NULL: an external thread, or g0 */
+	uintptr_t caller;            /* where gmp_dump was called */
+	struct dump_groups *groups;  /* NULL: a dump of all, or no memory */
+	struct locations *locations; /* of running Gs; NULL: not known */
 	size_t n;
 	char out[PAGE];
 	struct line line;
@@ -330,7 +330,7 @@ static void write_head(struct dump *d)
 static void dump_each(struct dump *d)
 {
 	for (uint32_t i = 0, made = g_made(); i < made && !d->err; i++) {
-		if (snapshot_green(&d->view, g_at(i), d->self, d->caller, d->places) &&
+		if (snapshot_green(&d->view, g_at(i), d->self, d->caller, d->locations) &&
 		    !(d->groups && dump_group_add(d->groups, &d->view))) {
 			dump_group_begin(&d->one, &d->view, 0);
 			dump_one(d, &d->one);
@@ -411,8 +411,8 @@ static void end_dump(struct dump *d)
 	unlock(&under_way.lock, LR_DUMP);
 	if (d->groups)
 		os_release(d->groups, sizeof(*d->groups));
-	if (d->places)
-		os_release(d->places, sizeof(*d->places));
+	if (d->locations)
+		os_release(d->locations, sizeof(*d->locations));
 	os_release(d, sizeof(*d));
 }
 
@@ -455,9 +455,9 @@ static noinline int dump_by(struct dump *d, bool all, const char *title, uintptr
 	d->caller = caller;
 	if (!all)
 		want_groups(d);
-	d->places = os_reserve(sizeof(*d->places));
-	if (d->places)
-		places_ask(d->places, d->self);
+	d->locations = os_reserve(sizeof(*d->locations));
+	if (d->locations)
+		locations_ask(d->locations, d->self);
 	line_str_sig(&d->line, title);
 	write_head(d);
 	dump_all(d);

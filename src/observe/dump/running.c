@@ -16,16 +16,16 @@
  */
 enum { ANSWER_NS = 20 * MS, ANSWER_MOST_NS = S, POLL_NS = 100 * US };
 
-static void collect(struct places *p, const struct g *self)
+static void collect(struct locations *p, const struct g *self)
 {
 	p->n = 0;
 	lock(&sched.lock, LR_SCHED);
-	for (struct m *m = sched.allm; m && p->n < PLACES_MOST; m = m->alllink) {
+	for (struct m *m = sched.allm; m && p->n < LOCATIONS_MOST; m = m->alllink) {
 		const struct g *gp = ld_rlx(&m->curg);
 		int tid = ld_rlx(&m->tid);
 
 		if (gp && gp != self && tid && ld_acq(&gp->status) == G_RUNNING) /* ORD(g.status) */
-			p->of[p->n++] = (struct place){ ld_rlx(&gp->id), tid, .question = -1 };
+			p->of[p->n++] = (struct location){ ld_rlx(&gp->id), tid, .question = -1 };
 	}
 	unlock(&sched.lock, LR_SCHED);
 }
@@ -36,7 +36,7 @@ static bool thread_computes(int tid)
 }
 
 /* RUNNING-3 */
-static bool is_any_computing(struct places *p)
+static bool is_any_computing(struct locations *p)
 {
 	bool any = false;
 
@@ -48,7 +48,7 @@ static bool is_any_computing(struct places *p)
 }
 
 /* Ask the thread, if it has not been asked, or take its answer. */
-static void place_poll(struct place *at)
+static void location_poll(struct location *at)
 {
 	uint64_t id;
 
@@ -64,7 +64,7 @@ static void place_poll(struct place *at)
 	}
 }
 
-static void ask_all(struct places *p)
+static void ask_all(struct locations *p)
 {
 	int64_t rotation = (int64_t)p->n * min_of(sched.slice, (int64_t)ANSWER_NS) / sched.cpus;
 	int64_t until = os_now() + ANSWER_NS + min_of(rotation, (int64_t)ANSWER_MOST_NS);
@@ -74,7 +74,7 @@ static void ask_all(struct places *p)
 		open = false;
 		for (unsigned i = 0; i < p->n; i++) {
 			if (!p->of[i].over)
-				place_poll(&p->of[i]);
+				location_poll(&p->of[i]);
 			open = open || !p->of[i].over;
 		}
 		if (!open || os_now() >= until)
@@ -86,7 +86,7 @@ static void ask_all(struct places *p)
 			longrun_drop(p->of[i].question);
 }
 
-void places_ask(struct places *p, const struct g *self)
+void locations_ask(struct locations *p, const struct g *self)
 {
 	if (getm() && !self)
 		return; /* on g0, which cannot wait */
@@ -101,7 +101,7 @@ void places_ask(struct places *p, const struct g *self)
 	gmp_block_leave();
 }
 
-const struct trace *places_find(const struct places *p, uint64_t id)
+const struct trace *locations_find(const struct locations *p, uint64_t id)
 {
 	for (unsigned i = 0; p && i < p->n; i++)
 		if (p->of[i].id == id)

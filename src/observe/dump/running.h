@@ -13,7 +13,7 @@
  *              interrupted.
  *   RUNNING-2  A dump waits for all answers together for at most ANSWER_NS and a time slice for
  *              each of them on each CPU (running.c).  A thread that is starved, or blocks the
- *              signal, does not answer; its G is shown without a place.
+ *              signal, does not answer; its G is shown without a location.
  *   RUNNING-3  Without a question, nothing is done: no handler is installed, and the caller keeps
  *              its P.  While it waits, the caller is in blocking code, so it keeps no P (DUMP-1),
  *              and shutdown does not kill it before it has called signal_ask_end.
@@ -24,27 +24,27 @@
 #include "base/trace.h"
 #include "types.h"
 
-/* Further running Gs are shown without a place. */
-enum { PLACES_MOST = 1024 };
+/* Further running Gs are shown without a location. */
+enum { LOCATIONS_MOST = 1024 };
 
-struct place {
+struct location {
 	uint64_t id;        /* of the G */
 	int tid;            /* of its OS thread */
 	int question;       /* a number of longrun_ask; -1: none */
 	bool over;          /* not asked any more */
-	struct trace trace; /* no frames: the place is not known */
+	struct trace trace; /* no frames: the location is not known */
 };
 
-/* All-zero bytes have no place. */
-struct places {
+/* All-zero bytes have no location. */
+struct locations {
 	unsigned n;
-	struct place of[PLACES_MOST];
+	struct location of[LOCATIONS_MOST];
 };
 
 /* Ask all running Gs except self, the caller (NULL: an external thread).  In a run; no locks
  * held. */
-void places_ask(struct places *p, const struct g *self);
+void locations_ask(struct locations *p, const struct g *self);
 /* Return the backtrace of the running G with this id; NULL: not known.  p may be NULL. */
-const struct trace *places_find(const struct places *p, uint64_t id);
+const struct trace *locations_find(const struct locations *p, uint64_t id);
 
 #endif

@@ -77,8 +77,8 @@ static bool snapshot_is_alive(const struct g *gp)
 /* ": receive 0x55d2, send 0x55d8, and 3 more" */
 static void add_cases(const struct g *gp, struct line *l)
 {
-	struct select_place at[CASES_MOST];
-	unsigned n = select_places(gp, at, CASES_MOST);
+	struct select_op at[CASES_MOST];
+	unsigned n = select_ops(gp, at, CASES_MOST);
 
 	for (unsigned i = 0; i < min_of(n, (unsigned)CASES_MOST); i++) {
 		line_str_sig(l, i ? ", " : ": ");
@@ -178,14 +178,14 @@ static const char *state_of(const struct g *gp, uint8_t status, uint32_t wait)
 }
 
 /* "in read() of fd 5 (pipe:[12])"; "in compute+0x40", and the backtrace. */
-static void add_place(struct snapshot *v, int tid, const struct places *places)
+static void add_location(struct snapshot *v, int tid, const struct locations *locations)
 {
 	const struct trace *t;
 	struct os_call call;
 
 	if (tid && os_thread_call(tid, &call)) {
-		finding_call(&v->what, &call); /* a place from before it slept is out of date */
-	} else if ((t = places_find(places, v->id)) != NULL) {
+		finding_call(&v->what, &call); /* a location from before it slept is out of date */
+	} else if ((t = locations_find(locations, v->id)) != NULL) {
 		v->trace = *t;
 		line_str_sig(&v->what, "in ");
 		line_sym_sig(&v->what, t->pc[finding_frame(t)]);
@@ -195,7 +195,7 @@ static void add_place(struct snapshot *v, int tid, const struct places *places)
 /* Fill *v for a G that is not held, without its stack. wait: the state of its waiter. Returns false
  * if gp is not alive, or its g struct was reused (SNAPSHOT-3). */
 static bool snapshot_unheld(struct snapshot *v, const struct g *gp, uint32_t wait,
-			    const struct places *places)
+			    const struct locations *locations)
 {
 	uint32_t life = ld_acq(&gp->generation); /* ORD(g.life) */
 	uint8_t status = ld_acq(&gp->status);    /* ORD(g.status) */
@@ -210,7 +210,7 @@ static bool snapshot_unheld(struct snapshot *v, const struct g *gp, uint32_t wai
 		if (m_of_running(gp, &tid, &v->since, &ran_from) && v->since)
 			v->state = "running without a P";
 		v->cpu_ns += cputime_present(ran_from);
-		add_place(v, tid, places);
+		add_location(v, tid, locations);
 	}
 	fence_acq(); /* ORD(g.life): SNAPSHOT-3 */
 	return ld_rlx(&gp->generation) == life;
@@ -223,7 +223,7 @@ static void show_program_entry(struct snapshot *v)
 }
 
 bool snapshot_green(struct snapshot *v, struct g *gp, const struct g *self, uintptr_t caller,
-		    const struct places *places)
+		    const struct locations *locations)
 {
 	uint32_t wait;
 
@@ -252,7 +252,7 @@ bool snapshot_green(struct snapshot *v, struct g *gp, const struct g *self, uint
 		snapshot_held(v, gp);
 		waiter_release(&gp->w);
 	} else {
-		alive = snapshot_unheld(v, gp, wait, places);
+		alive = snapshot_unheld(v, gp, wait, locations);
 	}
 	show_program_entry(v);
 	v->what.text[min_of(v->what.n, sizeof(v->what.text) - 1)] = '\0';

@@ -37,17 +37,17 @@ struct snapshot {
 	 * empty.  what.names is set by the caller. */
 	struct line what;
 
-	struct trace trace; /* no frames if the G is runnable, or its place is not known */
+	struct trace trace; /* no frames if the G is runnable, or its location is not known */
 };
 
-/* Fill *v. self: the calling green thread or NULL; caller: where it called gmp_dump; places: of
+/* Fill *v. self: the calling green thread or NULL; caller: where it called gmp_dump; locations:
  * running Gs, or NULL. Returns false if gp is not alive. */
 bool snapshot_green(struct snapshot *v, struct g *gp, const struct g *self, uintptr_t caller,
-		    const struct places *places);
+		    const struct locations *locations);
 
 /* The wait of a parked G. */
 struct snapshot_wait {
-	/* which wait: another one differs in one of these, except a wait at the same place that
+	/* which wait: another one differs in one of these, except a wait at the same location that
 	 * begins within a reading of the coarse clock */
 	uint64_t id;
 	int64_t since;

@@ -143,7 +143,7 @@ static int read_mappings(struct pc_map *c)
 	return err;
 }
 
-/* --- places --- */
+/* --- locations --- */
 
 static int by_pc(const void *a, const void *b)
 {
@@ -152,9 +152,9 @@ static int by_pc(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static int by_place(const void *pc, const void *place)
+static int by_location(const void *pc, const void *location)
 {
-	return by_pc(pc, &((const struct code_place *)place)->pc);
+	return by_pc(pc, &((const struct code_location *)location)->pc);
 }
 
 static int mapping_of(const struct pc_map *c, uintptr_t pc)
@@ -165,7 +165,7 @@ static int mapping_of(const struct pc_map *c, uintptr_t pc)
 	return -1;
 }
 
-static void fill_place(struct pc_map *c, struct code_place *p, const struct srcline *s)
+static void fill_location(struct pc_map *c, struct code_location *p, const struct srcline *s)
 {
 	struct symbol symbol;
 	bool found = symtab_find_sig(s->pc, &symbol);
@@ -210,8 +210,8 @@ int pc_map_fill(struct pc_map *c, const uintptr_t *pc, size_t n)
 	qsort(sorted, n, sizeof(*sorted), by_pc);
 	c->n = count_once(sorted, n);
 	s = calloc(c->n + 1, sizeof(*s));
-	c->place = calloc(c->n + 1, sizeof(*c->place));
-	if (s && c->place)
+	c->location = calloc(c->n + 1, sizeof(*c->location));
+	if (s && c->location)
 		err = read_mappings(c);
 	if (!err) {
 		for (size_t i = 0, k = 0; i < n; i++)
@@ -219,7 +219,7 @@ int pc_map_fill(struct pc_map *c, const uintptr_t *pc, size_t n)
 				s[k++].pc = sorted[i];
 		srcline_find_all(s, c->n);
 		for (size_t i = 0; i < c->n; i++)
-			fill_place(c, &c->place[i], &s[i]);
+			fill_location(c, &c->location[i], &s[i]);
 	}
 	free(sorted);
 	free(s);
@@ -228,14 +228,14 @@ int pc_map_fill(struct pc_map *c, const uintptr_t *pc, size_t n)
 
 void pc_map_free(struct pc_map *c)
 {
-	free(c->place);
+	free(c->location);
 	free(c->mapping);
 	memset(c, 0, sizeof(*c));
 }
 
 size_t pc_map_find(const struct pc_map *c, uintptr_t pc)
 {
-	const struct code_place *p = bsearch(&pc, c->place, c->n, sizeof(*p), by_place);
+	const struct code_location *p = bsearch(&pc, c->location, c->n, sizeof(*p), by_location);
 
-	return (size_t)(p - c->place);
+	return (size_t)(p - c->location);
 }

@@ -16,7 +16,7 @@ struct code_mapping {
 	bool lines;        /* the file and line of some address in it are known */
 };
 
-struct code_place {
+struct code_location {
 	uintptr_t pc;
 	int mapping;        /* index; -1: none */
 	char function[256]; /* otherwise object+offset, otherwise "?" */
@@ -25,16 +25,16 @@ struct code_place {
 };
 
 struct pc_map {
-	struct code_place *place; /* in order of pc, each pc once */
+	struct code_location *location; /* in order of pc, each pc once */
 	size_t n;
 	struct code_mapping *mapping; /* executable ones; that of the program is the first */
 	size_t mappings, mapping_cap;
 };
 
-/* Fill c with the places of pc[0..n-1]. Returns 0 or -ENOMEM; call pc_map_free in both cases. */
+/* Fill c with the locations of pc[0..n-1]. Returns 0 or -ENOMEM; call pc_map_free in both cases. */
 int pc_map_fill(struct pc_map *c, const uintptr_t *pc, size_t n);
 void pc_map_free(struct pc_map *c);
-/* Return the index of the place of pc, which pc_map_fill was given. */
+/* Return the index of the location of pc, which pc_map_fill was given. */
 size_t pc_map_find(const struct pc_map *c, uintptr_t pc);
 
 #endif

@@ -257,7 +257,7 @@ static void encode_mappings(struct encoder *e)
 }
 
 /* Return the id of the function of p, which is filled in if it is new. */
-static uint64_t function_of(struct encoder *e, const struct code_place *p)
+static uint64_t function_of(struct encoder *e, const struct code_location *p)
 {
 	char text[sizeof(p->function) + sizeof(p->file) + 1];
 	size_t known = e->functions.n;
@@ -283,7 +283,7 @@ static void encode_locations(struct encoder *e)
 
 	e->message.function = take_functions(e, n);
 	for (size_t i = 0; !e->failed && i < n; i++) {
-		const struct code_place *p = &e->code.place[i];
+		const struct code_location *p = &e->code.location[i];
 
 		to[i]->id = i + 1;
 		to[i]->mapping_id = (uint64_t)(p->mapping + 1);
@@ -342,7 +342,7 @@ static void encode_sample(struct encoder *e, Gmp__Pprof__Sample *to, const struc
 	add_label(e, to, label, "green thread", s->green);
 	if (entry)
 		add_label(e, to, label, "entry",
-			  e->code.place[pc_map_find(&e->code, entry)].function);
+			  e->code.location[pc_map_find(&e->code, entry)].function);
 	for (int i = 0; i < TRACE_COUNTS_LABELS; i++)
 		add_label(e, to, label, kind->label[i], s->label[i]);
 }
