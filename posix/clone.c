@@ -22,12 +22,12 @@
  *            the parent may have had malloc's lock.  So its second block is made before
  *            (TLSBLOCK-7).
  *   CLONE-3  The block of a child beside its creator is in use until the kernel clears the tid of
- *            the seat, at the child's end or exec.  If the program uses CLONE_CHILD_CLEARTID
- *            itself, the seat stays in use.
+ *            the slot, at the child's end or exec.  If the program uses CLONE_CHILD_CLEARTID
+ *            itself, the slot stays in use.
  *   CLONE-4  The child of syscall() would overwrite the stack from which its parent returns.  So
  *            CLONE_VM with CLONE_VFORK and no other stack makes a copy.
  *   CLONE-5  The kernel has one pointer for CLONE_CHILD_SETTID and CLONE_CHILD_CLEARTID.  If the
- *            seat needs it, the child stores its tid for the program before the program's code.
+ *            slot needs it, the child stores its tid for the program before the program's code.
  */
 #include "posix/clone.h"
 
@@ -44,37 +44,37 @@
 #include "posix/vfork.h"
 
 /* CLONE-3.  Never freed. */
-struct seat {
-	struct seat *next;
+struct clone_slot {
+	struct clone_slot *next;
 	struct tlsblock *block;
 	int tid; /* (a) 0: the block is free; -1: in use without an end */
 };
 
 static struct {
 	pthread_mutex_t lock; /* libc's calls alone */
-	struct seat *all;
-} seats = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	struct clone_slot *all;
+} slots = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* --- children beside their creator --- */
 
-static struct seat *new_seat_locked(void)
+static struct clone_slot *new_slot_locked(void)
 {
 	const char *why;
 	struct tlsblock *b = tlsblock_probe(&why) ? NULL : tlsblock_new();
-	struct seat *s = b ? malloc(sizeof(*s)) : NULL;
+	struct clone_slot *s = b ? malloc(sizeof(*s)) : NULL;
 
 	if (s) {
-		*s = (struct seat){ seats.all, b, -1 };
-		seats.all = s;
+		*s = (struct clone_slot){ slots.all, b, -1 };
+		slots.all = s;
 	} else if (b) {
 		tlsblock_free(b);
 	}
 	return s;
 }
 
-static struct seat *free_seat_locked(void)
+static struct clone_slot *free_slot_locked(void)
 {
-	struct seat *s = seats.all;
+	struct clone_slot *s = slots.all;
 
 	while (s && ld_acq(&s->tid)) /* ORD(lock): the kernel's store follows the last use */
 		s = s->next;
@@ -86,28 +86,28 @@ static struct seat *free_seat_locked(void)
 }
 
 /* NULL without memory. */
-static struct seat *take_seat(void)
+static struct clone_slot *take_slot(void)
 {
-	LIBC(pthread_mutex_lock)(&seats.lock);
-	struct seat *s = free_seat_locked();
+	LIBC(pthread_mutex_lock)(&slots.lock);
+	struct clone_slot *s = free_slot_locked();
 
 	if (!s)
-		s = new_seat_locked();
-	LIBC(pthread_mutex_unlock)(&seats.lock);
+		s = new_slot_locked();
+	LIBC(pthread_mutex_unlock)(&slots.lock);
 	if (s)
 		tlsblock_prepare(s->block, NULL, 0);
 	return s;
 }
 
-static void forget_seats(void)
+static void forget_slots(void)
 {
-	pthread_mutex_init(&seats.lock, NULL);
-	seats.all = NULL;
+	pthread_mutex_init(&slots.lock, NULL);
+	slots.all = NULL;
 }
 
 /* True if a child of the caller needs a block of its own.  If the caller waits (CLONE_VFORK), only
  * a caller that cannot be in blocking code needs one: a signal handler. */
-static bool needs_seat(uint64_t flags)
+static bool needs_slot(uint64_t flags)
 {
 	bool waits = flags & CLONE_VFORK && (!getm() || hook_how() != HOOK_LIBC);
 
@@ -180,7 +180,7 @@ static int clone_by(struct clone_call c, struct tlsblock *b, pid_t *tid)
 
 static int clone_beside(struct clone_call c)
 {
-	struct seat *s = take_seat();
+	struct clone_slot *s = take_slot();
 	pid_t *tid = NULL;
 
 	if (!s) {
@@ -208,7 +208,7 @@ static int make_child(const struct clone_call *c)
 		atfork_prepare_copy();
 		return clone_by(*c, NULL, NULL);
 	}
-	return needs_seat((unsigned)c->flags) ? clone_beside(*c) : call_clone(c);
+	return needs_slot((unsigned)c->flags) ? clone_beside(*c) : call_clone(c);
 }
 
 /* Arguments that the caller has not given are read, too, as libc's own function does. */
@@ -337,5 +337,5 @@ long clone_call(long number, const unsigned long *a)
 
 __attribute__((constructor(102))) static void watch_forks(void)
 {
-	pthread_atfork(NULL, NULL, forget_seats);
+	pthread_atfork(NULL, NULL, forget_slots);
 }

@@ -59,14 +59,14 @@ static struct ring *ring_new(void)
 }
 
 /* The thread emits its first event of a session.  Returns its ring, or NULL. */
-static noinline struct ring *ring_attach(struct ring_seat *seat, uint32_t session)
+static noinline struct ring *ring_attach(struct ring_ref *ref, uint32_t session)
 {
-	bool has_ring = seat->ring && (int32_t)(seat->session - ld_rlx(&emits.first)) >= 0;
+	bool has_ring = ref->ring && (int32_t)(ref->session - ld_rlx(&emits.first)) >= 0;
 
 	if (!has_ring)
-		seat->ring = ring_new();
-	seat->session = session;
-	return seat->ring;
+		ref->ring = ring_new();
+	ref->session = session;
+	return ref->ring;
 }
 
 /* --- emitting --- */
@@ -105,11 +105,11 @@ static inline uint64_t record_head(unsigned type, unsigned small)
 /* The ring of the calling thread in this session; NULL: its event is lost. */
 static inline struct ring *own_ring(uint32_t session)
 {
-	struct ring_seat *seat = gmp__ring_seat();
-	struct ring *r = seat->ring;
+	struct ring_ref *ref = gmp__ring_ref();
+	struct ring *r = ref->ring;
 
-	if (unlikely(seat->session != session))
-		r = ring_attach(seat, session);
+	if (unlikely(ref->session != session))
+		r = ring_attach(ref, session);
 	if (unlikely(!r))
 		add_rlx(&emits.refused, 1);
 	return r;

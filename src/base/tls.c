@@ -110,9 +110,9 @@ noinline void gmp__set_external_cleanups(struct cleanup *c)
 	tls_cleanups = c;
 }
 
-static _Thread_local struct ring_seat tls_ring __attribute__((tls_model("initial-exec")));
+static _Thread_local struct ring_ref tls_ring __attribute__((tls_model("initial-exec")));
 
-noinline struct ring_seat *gmp__ring_seat(void)
+noinline struct ring_ref *gmp__ring_ref(void)
 {
 	__asm__ volatile("");
 	return of_thread(&tls_ring);

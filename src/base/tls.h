@@ -67,11 +67,11 @@ void gmp__set_external_cleanups(struct cleanup *c);
 /* The ring that this OS thread emits trace events to, and the session for which it has it: see
  * base/emit.h. */
 struct ring;
-struct ring_seat {
+struct ring_ref {
 	struct ring *ring;
 	uint32_t session; /* 0: none */
 };
-struct ring_seat *gmp__ring_seat(void);
+struct ring_ref *gmp__ring_ref(void);
 
 /*
  * Defer pthread_cancel around code that holds a count, a lock or a place in a queue: a request
