@@ -62,13 +62,13 @@ static outside_ptr outside_of(const void *c)
  * Where pthread_cond_init notes the attributes: the index of a word, and the masks of both bits in
  * it.  glibc 2.41 has moved that word, so it is found by trial.  Static initializers are all 0.
  */
-struct noted {
+struct cond_layout {
 	_Alignas(uint32_t)
 		uint8_t at; /* clang accesses an unaligned struct by a call of libatomic */
 	uint8_t shared, monotonic, known;
 };
 
-static struct noted attributes; /* (a) as a word of 32 bits */
+static struct cond_layout attributes; /* (a) as a word of 32 bits */
 
 enum { WORDS = sizeof(pthread_cond_t) / sizeof(uint32_t) };
 
@@ -89,9 +89,9 @@ static uint8_t attribute_mask(const pthread_condattr_t *a, uint8_t *at)
 	return 0;
 }
 
-static noinline struct noted find_attributes(void)
+static noinline struct cond_layout find_attributes(void)
 {
-	struct noted n = { .known = 1 };
+	struct cond_layout n = { .known = 1 };
 	pthread_condattr_t a;
 
 	pthread_condattr_init(&a);
@@ -105,9 +105,9 @@ static noinline struct noted find_attributes(void)
 	return n;
 }
 
-static struct noted noted(void)
+static struct cond_layout layout(void)
 {
-	struct noted n;
+	struct cond_layout n;
 
 	__atomic_load(&attributes, &n, __ATOMIC_RELAXED);
 	return likely(n.known) ? n : find_attributes();
@@ -115,17 +115,17 @@ static struct noted noted(void)
 
 static uint32_t attributes_of(const pthread_cond_t *c)
 {
-	return ld_rlx((const uint32_t *)(const void *)c + noted().at);
+	return ld_rlx((const uint32_t *)(const void *)c + layout().at);
 }
 
 static bool is_shared(const pthread_cond_t *c)
 {
-	return attributes_of(c) & noted().shared;
+	return attributes_of(c) & layout().shared;
 }
 
 static clockid_t clock_of(const pthread_cond_t *c)
 {
-	return attributes_of(c) & noted().monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME;
+	return attributes_of(c) & layout().monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME;
 }
 
 /* --- libc's wait --- */

@@ -130,7 +130,7 @@ HOOK int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 
 /* --- connect --- */
 
-struct connecting {
+struct connect_args {
 	int fd;
 	const struct sockaddr *addr;
 	socklen_t len;
@@ -138,7 +138,7 @@ struct connecting {
 };
 
 /* True if connect would wait in a way that it can do without; c is filled in. */
-static bool connect_parks(struct connecting *c)
+static bool connect_parks(struct connect_args *c)
 {
 	int protocol = 0;
 	socklen_t len = sizeof(protocol);
@@ -148,7 +148,7 @@ static bool connect_parks(struct connecting *c)
 	       protocol == IPPROTO_TCP && !io_nonblocking(c->fd);
 }
 
-static int connect_blocking(const struct connecting *c)
+static int connect_blocking(const struct connect_args *c)
 {
 	return IO_BLOCKING(LIBC(connect)(c->fd, c->addr, c->len));
 }
@@ -159,7 +159,7 @@ static bool set_send_timeout(int fd, const struct timeval *t)
 }
 
 /* Step 1.  Returns 0, -errno, or IO_BLOCK: it cannot be done without a wait. */
-static int connect_at_once(const struct connecting *c)
+static int connect_at_once(const struct connect_args *c)
 {
 	static const struct timeval at_once = { .tv_sec = -1 };
 	struct timeval before; /* another thread may have changed it during the wait */
@@ -177,7 +177,7 @@ static int connect_at_once(const struct connecting *c)
 }
 
 /* Step 3.  Returns 0 if the socket is not closed, otherwise the error. */
-static int connect_error(const struct connecting *c)
+static int connect_error(const struct connect_args *c)
 {
 	static const struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
 	uint8_t state = 0;
@@ -194,7 +194,7 @@ static int connect_error(const struct connecting *c)
 }
 
 /* Step 2.  Returns 0 to attempt again, or the end of the call. */
-static int connect_wait(const struct connecting *c, int64_t deadline, int progress)
+static int connect_wait(const struct connect_args *c, int64_t deadline, int progress)
 {
 	int err = io_park(c->fd, POLLOUT, deadline);
 
@@ -208,7 +208,7 @@ static int connect_wait(const struct connecting *c, int64_t deadline, int progre
 	}
 }
 
-static int connect_waiting(const struct connecting *c)
+static int connect_waiting(const struct connect_args *c)
 {
 	int64_t deadline = io_deadline(c->fd, SO_SNDTIMEO);
 	int result = connect_at_once(c);
@@ -227,7 +227,7 @@ static int connect_waiting(const struct connecting *c)
 
 static int park_connect(int fd, const struct sockaddr *addr, socklen_t len)
 {
-	struct connecting c = { .fd = fd, .addr = addr, .len = len };
+	struct connect_args c = { .fd = fd, .addr = addr, .len = len };
 	int saved = errno;
 
 	cancel_point();

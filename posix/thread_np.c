@@ -89,7 +89,7 @@ static bool is_valid(int sig)
 }
 
 /* What becomes of a signal for a thread of the table. */
-struct sending {
+struct signal_send {
 	int sig;
 	enum signal_action action;
 	bool by_kill; /* it may become pending for the thread: kill.c */
@@ -100,7 +100,7 @@ struct sending {
 };
 
 /* Returns false if there is no such thread. */
-static bool find_target(pthread_t self, struct sending *s)
+static bool find_target(pthread_t self, struct signal_send *s)
 {
 	threads_lock();
 	struct thread *t = find(self);
@@ -119,7 +119,7 @@ static bool find_target(pthread_t self, struct sending *s)
 /* Returns 0, an errno value or NOT_GREEN. */
 static int signal_thread(pthread_t self, int sig, const union sigval *value)
 {
-	struct sending s = { .sig = sig, .by_kill = is_valid(sig) && sig && !value };
+	struct signal_send s = { .sig = sig, .by_kill = is_valid(sig) && sig && !value };
 
 	if (s.by_kill) {
 		if (hook_how() == HOOK_PARK)

@@ -86,7 +86,7 @@
  * measured. */
 enum { WAITS_UNASKED = 2, UNCHECKED_NS = MS };
 
-struct one {
+struct single {
 	struct multi multi;
 	struct multi_entry entry;
 };
@@ -136,7 +136,7 @@ enum kind io_socket_kind(int fd)
 /* --- parking --- */
 
 /* Step 6. */
-static void one_unlink(struct one *o)
+static void single_unlink(struct single *o)
 {
 	multi_unlink(&o->entry);
 	add_rlx(&sched.npollwait, -1u);
@@ -145,10 +145,10 @@ static void one_unlink(struct one *o)
 /* Undo a wait that was cancelled, interrupted, has timed out or is killed at shutdown. */
 static void one_unwait(struct waiter *w)
 {
-	struct one *o = waiter_sudog(w)->elem;
+	struct single *o = waiter_sudog(w)->elem;
 
 	lock_end(&o->multi.lock, LR_MULTI); /* the commit step has unlocked it */
-	one_unlink(o);
+	single_unlink(o);
 }
 
 static void one_commit_unlock(void *multi)
@@ -157,7 +157,7 @@ static void one_commit_unlock(void *multi)
 }
 
 /* Steps 4 to 6. */
-static int one_wait(struct one *o, int64_t deadline)
+static int single_wait(struct single *o, int64_t deadline)
 {
 	struct multi *m = &o->multi;
 	int result;
@@ -173,7 +173,7 @@ static int one_wait(struct one *o, int64_t deadline)
 		if (result)
 			return result; /* one_unwait has unlinked the entry */
 	}
-	one_unlink(o);
+	single_unlink(o);
 	return !result && o->entry.closed ? -EBADF : result;
 }
 
@@ -266,7 +266,7 @@ static int link_and_wait(int fd, short events, int64_t deadline, int64_t since,
 {
 	struct glist out = { 0 };
 	struct external unused;
-	struct one o;
+	struct single o;
 	int result;
 
 	o.multi = (struct multi){ .sg = self_sudog(&unused) };
@@ -278,8 +278,8 @@ static int link_and_wait(int fd, short events, int64_t deadline, int64_t since,
 	bool shut = unlikely(events & POLLOUT) && is_shut_for_writers(fd);
 
 	if (likely(result == MULTI_LINKED && !shut))
-		return one_wait(&o, deadline);
-	one_unlink(&o);
+		return single_wait(&o, deadline);
+	single_unlink(&o);
 	if (shut || result == MULTI_CHANGED)
 		return 0;
 	return result == MULTI_AGAIN ? park_known(fd, events, deadline) : result;
