@@ -242,9 +242,10 @@ unsigned select_ops(const struct g *gp, struct select_op *out, unsigned most)
 /* --- the calls --- */
 
 /* What a call does if no case is ready. */
-enum how { WAIT, TRY };
+enum select_mode { WAIT, TRY };
 
-static int select_run(struct selection *sel, gmp_case *cases, enum how how, int64_t deadline)
+static int select_run(struct selection *sel, gmp_case *cases, enum select_mode mode,
+		      int64_t deadline)
 {
 	struct sudog *peer = NULL;
 
@@ -256,7 +257,7 @@ static int select_run(struct selection *sel, gmp_case *cases, enum how how, int6
 	int ran = run_ready_case(sel, cases, &peer);
 
 	if (ran < 0) {
-		ran = how == TRY ? -EAGAIN : too_late(deadline);
+		ran = mode == TRY ? -EAGAIN : too_late(deadline);
 		if (!ran)
 			return select_wait(sel, cases, deadline);
 	}
@@ -266,38 +267,39 @@ static int select_run(struct selection *sel, gmp_case *cases, enum how how, int6
 	return ran;
 }
 
-static noinline int select_few(gmp_case *cases, unsigned n, enum how how, int64_t deadline)
+static noinline int select_few(gmp_case *cases, unsigned n, enum select_mode mode, int64_t deadline)
 {
 	struct selection sel = { .memory = NULL };
 
 	selection_init(&sel, __builtin_alloca(bytes_for(n)), n);
-	return select_run(&sel, cases, how, deadline);
+	return select_run(&sel, cases, mode, deadline);
 }
 
-static noinline int select_many(gmp_case *cases, unsigned n, enum how how, int64_t deadline)
+static noinline int select_many(gmp_case *cases, unsigned n, enum select_mode mode,
+				int64_t deadline)
 {
 	struct selection sel = { .memory = malloc(bytes_for(n)) };
 
 	if (!sel.memory)
 		return -ENOMEM;
 	selection_init(&sel, sel.memory, n);
-	int result = select_run(&sel, cases, how, deadline);
+	int result = select_run(&sel, cases, mode, deadline);
 
 	free(sel.memory);
 	return result;
 }
 
 /* A select of one case is a call of that channel. */
-static int select_one(gmp_case *cs, enum how how, int64_t deadline)
+static int select_one(gmp_case *cs, enum select_mode mode, int64_t deadline)
 {
 	int result;
 
 	if (cs->dir == GMP_SEND)
-		result = how == TRY ? gmp_chan_try_send(cs->c, cs->elem)
-				    : gmp_chan_send_until(cs->c, cs->elem, deadline);
+		result = mode == TRY ? gmp_chan_try_send(cs->c, cs->elem)
+				     : gmp_chan_send_until(cs->c, cs->elem, deadline);
 	else
-		result = how == TRY ? gmp_chan_try_recv(cs->c, cs->elem)
-				    : gmp_chan_recv_until(cs->c, cs->elem, deadline);
+		result = mode == TRY ? gmp_chan_try_recv(cs->c, cs->elem)
+				     : gmp_chan_recv_until(cs->c, cs->elem, deadline);
 	if (result && result != -EPIPE)
 		return result;
 	cs->status = result;
@@ -319,15 +321,15 @@ static int check_cases(const gmp_case *cases, int n)
 	return 0;
 }
 
-static int do_select(gmp_case *cases, int n, enum how how, int64_t deadline)
+static int do_select(gmp_case *cases, int n, enum select_mode mode, int64_t deadline)
 {
 	if (unlikely(check_cases(cases, n)))
 		return -EINVAL;
 	if (n == 1 && cases[0].c)
-		return select_one(cases, how, deadline);
+		return select_one(cases, mode, deadline);
 	if (likely(n <= CASES_ON_STACK))
-		return select_few(cases, (unsigned)n, how, deadline);
-	return select_many(cases, (unsigned)n, how, deadline);
+		return select_few(cases, (unsigned)n, mode, deadline);
+	return select_many(cases, (unsigned)n, mode, deadline);
 }
 
 int gmp_select(gmp_case *cases, int n)

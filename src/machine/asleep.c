@@ -14,7 +14,7 @@
  * zeroed address space behind the copy, for a frame that is too large after a wrong guess. */
 enum { DEPTH_MOST = 256 << 10, DEAD_END = 2 * PAGE, GUESS_WORDS = 4096, TAIL = 1 << 20 };
 
-struct moment {
+struct asleep_state {
 	uintptr_t sp, pc;
 	uint64_t slices;
 };
@@ -27,13 +27,13 @@ struct copy {
 };
 
 /* ASLEEP-1: a thread that runs between the two reads has a new time slice afterwards. */
-static bool moment_begin(struct moment *at, int tid)
+static bool state_read(struct asleep_state *at, int tid)
 {
 	at->slices = os_thread_slices(tid);
 	return os_thread_entered_at(tid, &at->sp, &at->pc);
 }
 
-static bool moment_lasts(const struct moment *at, int tid)
+static bool state_is_same(const struct asleep_state *at, int tid)
 {
 	uintptr_t sp, pc;
 
@@ -126,7 +126,7 @@ static void copy_guess(const struct copy *c, struct trace *t, uintptr_t entry)
 }
 
 /* Fill the memory at `at`: the dead end, the context_frame, the copied words. */
-static void copy_begin(struct copy *c, char *at, const struct moment *m, size_t n)
+static void copy_begin(struct copy *c, char *at, const struct asleep_state *m, size_t n)
 {
 	uintptr_t *word = (uintptr_t *)at, end = (uintptr_t)at + DEAD_END / 2;
 
@@ -141,12 +141,12 @@ static void copy_begin(struct copy *c, char *at, const struct moment *m, size_t 
 
 int trace_asleep(struct trace *t, int tid, const char *lo, const char *hi, uintptr_t entry)
 {
-	struct moment at;
+	struct asleep_state at;
 	struct copy c;
 
 	t->n = 0;
 	t->more = t->in_handler = false;
-	if (!moment_begin(&at, tid))
+	if (!state_read(&at, tid))
 		return -1;
 	size_t n = ((uintptr_t)hi - at.sp) / sizeof(uintptr_t);
 	size_t bytes = DEAD_END + sizeof(struct context_frame) + n * sizeof(uintptr_t) + TAIL;
@@ -159,7 +159,7 @@ int trace_asleep(struct trace *t, int tid, const char *lo, const char *hi, uintp
 	if (!memory)
 		return 0;
 	copy_begin(&c, memory, &at, n);
-	bool whole = os_peek(at.sp, c.words, n * sizeof(uintptr_t)) && moment_lasts(&at, tid);
+	bool whole = os_peek(at.sp, c.words, n * sizeof(uintptr_t)) && state_is_same(&at, tid);
 	int certain = -1;
 
 	if (whole) {

@@ -128,7 +128,7 @@ static struct question {
 } questions[QUESTIONS];
 
 /* Measurements of a P, used by sysmon alone. */
-static struct base {
+static struct baseline {
 	int tid;
 	uint64_t run;   /* p_steps of the P */
 	unsigned asked; /* in this run: bits of kinds */
@@ -136,7 +136,7 @@ static struct base {
 	int64_t next;      /* ns of computing until the next question */
 	uint64_t slices;   /* os_thread_slices at the last report of a sleep */
 	uint32_t searches; /* finding_searches */
-} bases[PROCS_MAX];
+} baselines[PROCS_MAX];
 
 /* LONGRUN-9; used by sysmon alone. */
 static struct sleeper {
@@ -188,7 +188,7 @@ static bool is_paused(const struct p *pp)
 	return ld_rlx(&pp->pauses) & 1;
 }
 
-static void base_take(struct base *b, int tid, int64_t now)
+static void baseline_take(struct baseline *b, int tid, int64_t now)
 {
 	b->tid = tid;
 	b->at = now;
@@ -197,7 +197,7 @@ static void base_take(struct base *b, int tid, int64_t now)
 	b->searches = finding_searches();
 }
 
-static void base_begin_run(struct base *b, const struct p *pp)
+static void baseline_begin_run(struct baseline *b, const struct p *pp)
 {
 	b->run = p_steps(pp);
 	b->asked = 0;
@@ -211,9 +211,9 @@ static bool check_enabled(void)
 
 void longrun_moved(int i, int tid, int64_t now)
 {
-	base_begin_run(&bases[i], sched.allp[i]);
-	if (check_enabled() && (bases[i].tid != tid || now - bases[i].at >= BASE_NS))
-		base_take(&bases[i], tid, now);
+	baseline_begin_run(&baselines[i], sched.allp[i]);
+	if (check_enabled() && (baselines[i].tid != tid || now - baselines[i].at >= BASE_NS))
+		baseline_take(&baselines[i], tid, now);
 }
 
 /* --- questions --- */
@@ -228,7 +228,7 @@ static bool send_question(struct question *q, int i, int tid, enum longrun_kind 
 	st_rlx(&q->tid, tid);
 	q->kind = kind;
 	q->check = check_enabled();
-	q->run = bases[i].run;
+	q->run = baselines[i].run;
 	q->at = os_now();
 	q->elapsed = elapsed;
 	q->spent = spent;
@@ -318,7 +318,7 @@ static struct question *question_free(void)
 }
 
 /* LONGRUN-2 */
-static bool may_ask_of(const struct base *b, enum longrun_kind kind)
+static bool may_ask_of(const struct baseline *b, enum longrun_kind kind)
 {
 	if (finding_full(&told[kind]))
 		return false;
@@ -330,7 +330,7 @@ static bool may_ask_of(const struct base *b, enum longrun_kind kind)
  * measurement. */
 static void ask_about(int p, enum longrun_kind kind, int64_t elapsed, int64_t spent, int64_t now)
 {
-	struct base *b = &bases[p];
+	struct baseline *b = &baselines[p];
 	struct question *q = may_ask_of(b, kind) ? question_free() : NULL;
 	bool asked = false;
 
@@ -344,13 +344,13 @@ static void ask_about(int p, enum longrun_kind kind, int64_t elapsed, int64_t sp
 	}
 	if (asked)
 		b->asked |= 1u << kind;
-	base_take(b, b->tid, now);
+	baseline_take(b, b->tid, now);
 }
 
 /* Asks about the run of P number i if its cause is clear. */
 static void longrun_measure(int i, int64_t since, int64_t now)
 {
-	struct base *b = &bases[i];
+	struct baseline *b = &baselines[i];
 	int tid = b->tid;
 	int64_t elapsed = now - b->at, run = min_of(elapsed, now - since);
 	int64_t cpu = os_thread_cpu_time(tid) - b->cpu, delay = os_thread_delay(tid);
@@ -370,7 +370,7 @@ static void longrun_measure(int i, int64_t since, int64_t now)
 		break;
 	case LONGRUN_STARVED:
 		if (b->searches & FINDING_SEARCH || b->searches != finding_searches()) {
-			base_take(b, tid, now); /* LONGRUN-5 */
+			baseline_take(b, tid, now); /* LONGRUN-5 */
 			break;
 		}
 		delay = delay > 0 ? delay : elapsed - cpu;
@@ -384,13 +384,13 @@ static void longrun_measure(int i, int64_t since, int64_t now)
 bool longrun_poll(int i, int tid, int64_t since, int64_t now)
 {
 	const struct p *pp = sched.allp[i];
-	struct base *b = &bases[i];
+	struct baseline *b = &baselines[i];
 
 	if (!check_enabled() || tid == 0)
 		return false;
 	if (b->tid != tid || b->run != p_steps(pp) || is_paused(pp)) {
-		base_begin_run(b, pp);
-		base_take(b, tid, now);
+		baseline_begin_run(b, pp);
+		baseline_take(b, tid, now);
 		return true;
 	}
 	unsigned before = b->asked;
@@ -433,9 +433,9 @@ void longrun_stuck(int i, int tid, int64_t since, int64_t now)
 			watch_taken(tid, since);
 		return;
 	}
-	if (bases[i].run != p_steps(sched.allp[i]))
-		base_begin_run(&bases[i], sched.allp[i]);
-	bases[i].tid = tid;
+	if (baselines[i].run != p_steps(sched.allp[i]))
+		baseline_begin_run(&baselines[i], sched.allp[i]);
+	baselines[i].tid = tid;
 	ask_about(i, LONGRUN_SLEEPS, now - since, now - since, now);
 }
 
@@ -693,7 +693,7 @@ static void write_at_exit(void)
 void longrun_begin(void)
 {
 	memset(questions, 0, sizeof(questions));
-	memset(bases, 0, sizeof(bases));
+	memset(baselines, 0, sizeof(baselines));
 	memset(sleepers, 0, sizeof(sleepers));
 	memset(told, 0, sizeof(told));
 	if (!(sched.options.debug & (DEBUG_check | DEBUG_sched)))

@@ -47,7 +47,7 @@ struct m_record {
 	uint64_t setter[PTHREAD_KEYS_MAX]; /* id of the G that set the key last; 0: none */
 };
 
-enum judgement { UNKNOWN, PROGRAMS, OTHERS };
+enum verdict { UNKNOWN, PROGRAMS, OTHERS };
 
 static struct {
 	keys_fn keys;
@@ -55,20 +55,20 @@ static struct {
 	struct g_record *gs;
 	struct m_record *ms;
 	size_t gs_bytes, ms_bytes;
-	uint32_t judged[PTHREAD_KEYS_MAX];  /* (a) enum judgement */
+	uint32_t verdict[PTHREAD_KEYS_MAX]; /* (a) enum verdict */
 	uint32_t reports[PTHREAD_KEYS_MAX]; /* (a) changes found; only the first one is reported */
 } watch;
 
-/* Return whether code of the program sets the key; judged by the first code that sets it. */
+/* Return whether code of the program sets the key: decided by the first code that sets it. */
 static bool is_programs(const struct gmp_check_key *k)
 {
-	uint32_t judged = ld_rlx(&watch.judged[k->key]);
+	uint32_t verdict = ld_rlx(&watch.verdict[k->key]);
 
-	if (judged == UNKNOWN) {
-		judged = code_is_programs((uintptr_t)k->where - 1) ? PROGRAMS : OTHERS;
-		st_rlx(&watch.judged[k->key], judged);
+	if (verdict == UNKNOWN) {
+		verdict = code_is_programs((uintptr_t)k->where - 1) ? PROGRAMS : OTHERS;
+		st_rlx(&watch.verdict[k->key], verdict);
 	}
-	return judged == PROGRAMS;
+	return verdict == PROGRAMS;
 }
 
 static uint64_t *setter_of(const struct m *m, const struct gmp_check_key *k)

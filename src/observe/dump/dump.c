@@ -30,12 +30,12 @@
 #include "proc.h"
 
 enum {
-	SAME_MOST = 100, /* times that a backtrace is written out */
-	SAMES = 1024,    /* different backtraces that are recognized */
+	SAME_MOST = 100,     /* times that a backtrace is written out */
+	KNOWN_TRACES = 1024, /* different backtraces that are recognized */
 	PROBES = 16,
 };
 
-struct same {
+struct known_trace {
 	uint64_t hash; /* 0: free */
 	uint64_t id;   /* of the first green thread with this backtrace */
 	uint32_t n;    /* green threads with it so far */
@@ -57,7 +57,7 @@ struct dump {
 	struct line line;
 	struct snapshot view;
 	struct dump_group one;
-	struct same same[SAMES];
+	struct known_trace known[KNOWN_TRACES];
 	struct symcache names;
 };
 
@@ -130,10 +130,10 @@ static uint64_t seen_before(struct dump *d, const struct trace *t, uint64_t id)
 	uint64_t hash = dump_group_hash_trace(t);
 
 	for (unsigned i = 0; i < PROBES; i++) {
-		struct same *s = &d->same[(hash + i) % SAMES];
+		struct known_trace *s = &d->known[(hash + i) % KNOWN_TRACES];
 
 		if (s->hash == 0)
-			*s = (struct same){ .hash = hash, .id = id };
+			*s = (struct known_trace){ .hash = hash, .id = id };
 		if (s->hash == hash)
 			return s->n++ < SAME_MOST ? 0 : s->id;
 	}

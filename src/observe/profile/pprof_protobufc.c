@@ -105,13 +105,13 @@ int pprof_available(void)
 
 /* --- memory of one encoding --- */
 
-struct piece {
-	struct piece *next;
+struct arena_block {
+	struct arena_block *next;
 	_Alignas(16) char bytes[];
 };
 
-/* Numbers of texts, from 0 on. */
-struct texts {
+/* A string table: numbers of strings, from 0 on. */
+struct string_table {
 	char **of;
 	size_t n, cap;
 	uint32_t *slot; /* 0: free; otherwise number + 1 */
@@ -121,9 +121,9 @@ struct texts {
 struct encoder {
 	const struct pprof_profile *p;
 	struct pc_map code;
-	struct texts strings;
-	struct texts functions; /* numbers of functions: "name\nfile" */
-	struct piece *pieces;
+	struct string_table strings;
+	struct string_table functions; /* numbers of functions: "name\nfile" */
+	struct arena_block *blocks;
 	bool failed; /* no memory; then nothing is encoded */
 	Gmp__Pprof__Profile message;
 };
@@ -131,14 +131,14 @@ struct encoder {
 /* Return zeroed memory until the end of the encoding; NULL: failed. */
 static void *take(struct encoder *e, size_t n, size_t size)
 {
-	struct piece *p = calloc(1, sizeof(*p) + n * size);
+	struct arena_block *p = calloc(1, sizeof(*p) + n * size);
 
 	if (!p) {
 		e->failed = true;
 		return NULL;
 	}
-	p->next = e->pieces;
-	e->pieces = p;
+	p->next = e->blocks;
+	e->blocks = p;
 	return p->bytes;
 }
 
@@ -151,7 +151,7 @@ static uint64_t hash_of(const char *text)
 	return h ^ h >> 32;
 }
 
-static uint32_t *texts_slot(struct texts *t, const char *text)
+static uint32_t *table_slot(struct string_table *t, const char *text)
 {
 	size_t i = hash_of(text) & (t->slots - 1);
 
@@ -160,7 +160,7 @@ static uint32_t *texts_slot(struct texts *t, const char *text)
 	return &t->slot[i];
 }
 
-static bool texts_grow(struct texts *t)
+static bool table_grow(struct string_table *t)
 {
 	char **of = trace_counts_grow(t->of, &t->cap, t->n + 1, sizeof(*of));
 	size_t slots = max_of(t->slots * 2, (size_t)256);
@@ -178,21 +178,21 @@ static bool texts_grow(struct texts *t)
 	t->slot = slot;
 	t->slots = slots;
 	for (size_t i = 0; i < t->n; i++)
-		*texts_slot(t, t->of[i]) = (uint32_t)i + 1;
+		*table_slot(t, t->of[i]) = (uint32_t)i + 1;
 	return true;
 }
 
 /* Return the number of the text, which is copied if it is new; 0 without memory. */
-static int64_t number_of(struct encoder *e, struct texts *t, const char *text)
+static int64_t number_of(struct encoder *e, struct string_table *t, const char *text)
 {
 	uint32_t *slot;
 	char *copy;
 
-	if (e->failed || !texts_grow(t)) {
+	if (e->failed || !table_grow(t)) {
 		e->failed = true;
 		return 0;
 	}
-	slot = texts_slot(t, text);
+	slot = table_slot(t, text);
 	if (*slot)
 		return *slot - 1;
 	copy = take(e, strlen(text) + 1, 1);
@@ -429,8 +429,8 @@ static void encode_all(struct encoder *e)
 
 static void encoder_free(struct encoder *e)
 {
-	for (struct piece *p; (p = e->pieces); free(p))
-		e->pieces = p->next;
+	for (struct arena_block *p; (p = e->blocks); free(p))
+		e->blocks = p->next;
 	free(e->strings.of);
 	free(e->strings.slot);
 	free(e->functions.of);

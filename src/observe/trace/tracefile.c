@@ -35,9 +35,9 @@ enum {
 };
 
 /* Which arguments each event has. */
-static const struct shape {
+static const struct event_fields {
 	bool small, a, b, c, text;
-} shapes[EVENTS] = {
+} event_fields[EVENTS] = {
 #define EVENT(name, word, small, a, b, c, has_text, help)                                          \
 	[EVENT_##name] = { sizeof(small) > 1, sizeof(a) > 1, sizeof(b) > 1, sizeof(c) > 1,         \
 			   has_text },
@@ -150,7 +150,7 @@ static void end_block(void)
 static void put_event(uint32_t thread, enum event type, unsigned small, uint64_t ticks,
 		      const uint64_t word[3], const char *text, size_t n)
 {
-	const struct shape *has = &shapes[type];
+	const struct event_fields *has = &event_fields[type];
 
 	if (file->n + RECORD_BYTES + TEXT_BYTES > OUT_BYTES) {
 		end_block();
@@ -353,7 +353,7 @@ static void put_record(uint32_t thread, const struct record *rec)
 	end_text(thread);
 	if (type == EVENT_NONE || type >= EVENTS)
 		return;
-	if (shapes[type].text) {
+	if (event_fields[type].text) {
 		file->text_type = (uint8_t)type;
 		file->text_ticks = full_ticks(rec->word[0]);
 		file->text_a = rec->word[1];
