@@ -2,10 +2,14 @@
 """The files of the project, for the checks in scripts/: tracked by git, or found below its root."""
 
 import os
+import re
 import subprocess
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SKIPPED = {".git", ".cache", "build", "__pycache__"}
+
+# An invariant in the head of a file: " *   CHAN-1  An element ...".
+LABEL = re.compile(r"^ ?\*[ \t]+([A-Z][A-Z0-9]*-\d+)(?:  +(?=\S)| (?=[A-Z]))", re.M)
 
 
 def is_checkout():

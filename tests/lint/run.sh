@@ -22,7 +22,8 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cp -r "$root/tests/lint/tree/." "$tmp"
 mkdir "$tmp/scripts"
-for file in check-words check-columns check-floors check-ord check-refs docs tree.py words.tsv; do
+for file in check-words check-columns check-floors check-ord check-refs check-terms docs \
+	tree.py words.tsv; do
 	[ ! -e "$root/scripts/$file" ] || cp "$root/scripts/$file" "$tmp/scripts"
 done
 printf '# file\tphrase\treason\n' >"$tmp/scripts/words-allow.tsv"
