@@ -18,12 +18,12 @@
  *
  * Properties
  *   PICK-4: a quantum lasts for CREDIT_MAX and its last run at most  assertion in end_quantum
- *   PICK-4: while events wait for a time t in which they run, the second lane has at most
+ *   PICK-5: while events wait for a time t in which they run, the second lane has at most
  *   CREDIT_MAX, two runs (the first is under way when the event arrives, the other ends a quantum),
  *   and t / 3                                                  assertion in pass, EVENTS FULL
  *   If the lane may become empty: also a run for each CHECK_TICKS of t
  *                                                              assertion in pass, EVENTS
- *   PICK-4: a G of the second lane that arrives after a check has found the lane empty waits for at
+ *   PICK-5: a G of the second lane that arrives after a check has found the lane empty waits for at
  *   most four times the runs of its lane, plus CHECK_TICKS, an interval of events, and one more run
  *                                                              assertion in pass, YIELDS
  *   Any other: the same, plus a second interval, plus three times the overrun of the last quantum,

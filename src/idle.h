@@ -33,11 +33,10 @@
  * Invariants
  *   IDLE-1  If a G is in a ring or in the global queue and a P is idle, then an M spins (and will
  *           find the G), or has been woken, or the submitter is about to wake one.
- *           Exceptions: a G in runnext alone, which its P runs at the next wait; a G that yields
+ *   -       Exceptions: a G in runnext alone, which its P runs at the next wait; a G that yields
  *           into a ring; and the Gs of a P with fewer than WAKE_MIN in its rings that the poller
  *           made runnable (WAKE_MIN_DUE: a timer), which run before a woken M could take them.  If
- *           that P does not reach its next wait, sysmon
- *           acts (monitor/sysmon.c).
+ *           that P does not reach its next wait, sysmon acts (monitor/sysmon.c).
  *   IDLE-2  At most half as many Ms spin as there are busy Ps (may_spin); the others stop.  One of
  *           the stopped Ms sleeps in the poller, until the earliest timer of all Ps.
  *

@@ -51,8 +51,7 @@
  *
  * An external thread has its sudog on its own stack.  For it steps 4 to 8 are: ARMED, commit, futex
  * on w->state.  It claims itself at its deadline.  It cannot be cancelled, except a G that runs as
- * an OS thread (variant/thread.h).  If a waker has claimed it, it returns only after ready has set
- * WAITER_DONE, so the waker may use its sudog (copy an element, link it into a list).
+ * an OS thread (variant/thread.h).  If it is claimed, it returns only after ready: WAITER_DONE.
  *
  * Verified by model/park.pml.
  *

@@ -16,45 +16,39 @@
  *   PICK-3  Fairness of the global queue and of the poller: after GLOBAL_INTERVAL switches, or
  *           about CHECK_TICKS if that is earlier, a P polls, and takes up to GLOBAL_CHECK_BATCH Gs
  *           of events and new Gs of the global queue.  Such a G reaches the tail of a first ring
- *           after about two switches per G ahead of it, even if no ring ever becomes empty.  If the
- *           G that ran last was taken by a check, and runnext or the first ring holds a G, a check
- *           takes none: two such Gs never run in a row, nor with only Gs of timers and pinned Gs
- *           between them.  Otherwise the first lane would starve
- *           while each switch is a check: shortly before a quantum (PICK-4), or while Gs run for
- *           about CHECK_TICKS / 2 or more.  The interval, in switches, is CHECK_TICKS divided by
- *           the mean run time in the last interval; it at most doubles, up to GLOBAL_INTERVAL.  A
- *           thread without a P that enqueues a G while no P is idle asks one P to check at its next
- *           switch outside of a quantum (ATTENTION_CHECK); sysmon asks each P that makes few
+ *           after about two switches per G ahead of it, even if no ring ever becomes empty.  The
+ *           interval, in switches, is CHECK_TICKS divided by the mean run time in the last
+ *           interval; it at most doubles, up to GLOBAL_INTERVAL.
+ *   -       If the G that ran last was taken by a check, and runnext or the first ring holds a G, a
+ *           check takes none: two such Gs never run in a row, nor with only Gs of timers and pinned
+ *           Gs between them.  Otherwise the first lane would starve while each switch is a check:
+ *           shortly before a quantum (PICK-4), or while Gs run for about CHECK_TICKS / 2 or more.
+ *   -       A thread without a P that enqueues a G while no P is idle asks one P to check at its
+ *           next switch outside of a quantum (ATTENTION_CHECK); sysmon asks each P that makes few
  *           switches between two polls of its own.
- *   PICK-4  The first ring runs before the second one (runq.h), and neither starves.  While Gs
- *           of the second lane (second ring and LANE_YIELD) wait, each check of PICK-3 adds a
- *           quarter of the time of the P to their credit.  What they run while the first ring is
- *           empty reduces the credit, but not below 0.  If it is CHECK_TICKS / 4, a quantum of the
- *           second lane is due, and the tail of the first ring is marked.  The quantum begins with
- *           the switch after the first check at which all Gs before the mark have left the ring.
- *           If runnext held a G when the quantum became due, the mark is set again at the first
- *           check that does not find that G in runnext.  The Gs of a quantum run before timers, the
- *           poller and all other Gs, until the time is used or each has run once.  So a G that
- *           spawns and yields repeatedly waits for the Gs that it has spawned, as in one ring: it
- *           cannot make Gs faster than they run.
- *             A G of an event waits for: the rest of the present run; the events before it, and a
- *             third of their time (the share of the second lane); and one quantum: SLICE_TICKS, and
- *             the run in which they end.  If the second lane becomes empty between quanta, each
- *             CHECK_TICKS of events may add one run.
- *             A G that has yielded waits for the sum of:
- *               - runnext (SLICE_TICKS at most, PICK-1) and the Gs of the first ring when a quantum
- *                 becomes due; once more those of the ring, if runnext held a G
- *               - four times the runs of the Gs before it in the second lane
- *               - CHECK_TICKS, two intervals of PICK-3, and one run
- *               - three times the overrun of the last quantum (20 SLICE_TICKS at most)
- *             An overrun is the time that the last run of a quantum takes beyond the end of the
- *             quantum.  The first G after a check that found the lane empty waits for one interval,
- *             and for no overrun.
- *           The credit is capped at CREDIT_MAX, so the second lane has its quarter only while an
+ *   PICK-4  Deficit round robin: the first ring runs before the second one (runq.h), and neither
+ *           starves.  While Gs of the second lane (second ring and LANE_YIELD) wait, each check of
+ *           PICK-3 adds a quarter of the time of the P to their credit.  What they run while the
+ *           first ring is empty reduces it, but not below 0.  At CHECK_TICKS / 4 a quantum of the
+ *           second lane is due: its Gs run before timers, the poller and all other Gs, until the
+ *           credit is used or each has run once.
+ *   -       When a quantum becomes due, the tail of the first ring is marked; if runnext held a G,
+ *           again at the first check that does not find that G there.  The quantum begins with the
+ *           switch after the first check at which all Gs before the mark have left the ring.  So a
+ *           G that spawns and yields repeatedly waits for the Gs that it has spawned, as in one
+ *           ring: it cannot make Gs faster than they run.
+ *   PICK-5  A G of an event waits for the rest of the present run, the events before it and a third
+ *           of their time, and one quantum: SLICE_TICKS and the run in which they end.  If the
+ *           second lane becomes empty between quanta, each CHECK_TICKS of events may add one run.
+ *   -       A G that has yielded waits for the first lane when a quantum becomes due (and its ring
+ *           once more, if runnext held a G); four times the runs before it in the second lane;
+ *           CHECK_TICKS, two intervals of PICK-3 and one run; three times what the last run of the
+ *           last quantum took beyond its end (20 SLICE_TICKS at most).  The first G after a check
+ *           that found the lane empty waits for one interval, and not for the last of these.
+ *   -       The credit is capped at CREDIT_MAX, so the second lane has its quarter only while an
  *           interval and the run after it take up to 3 SLICE_TICKS.  Quanta are timed.  Between
- *           quanta only runs are counted, and each run of an interval is charged its mean run time.
- *           PICK-4 reads no clock between two checks outside of quanta, except when an M acquires
- *           the P.  Verified by model/quantum.pml.
+ *           quanta each run of an interval is charged its mean run time, and no clock is read
+ *           between two checks, except when an M acquires the P.  Verified by model/quantum.pml.
  *
  * Rejected
  *   Stealing single Gs: one cache miss per G.

@@ -1,5 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Slow paths of the rings, stealing, and the global queue; see runq.h. */
+/*
+ * Slow paths of the rings, stealing, and the global queue; see runq.h.
+ *
+ * Reuse of slots: step 4 of take releases, so the slots were read before the owner can see them
+ * as free (step 1 of put acquires) and write them again.  A tail so much newer than the head that
+ * both cannot belong together is read again.
+ * ABA: the upper half of head counts take-backs.  A thief that has read the old tail fails in
+ * step 4, and a thief that has read the new head (acquire) finds the new tail.  Between steps 1
+ * and 3 of a take-back thieves may take all; then tail is one before head, and the ring is empty.
+ * Each change adds to head as one 64-bit number, so no value of head recurs.  A thief that has
+ * read slots before they were overwritten in front therefore fails in step 4.  Step 1 of a put in
+ * front acquires for the same reason as step 1 of a put; its step 4 releases the slots to the
+ * thief's step 1.
+ */
 #include "runq.h"
 
 #include <errno.h>
@@ -284,6 +297,15 @@ void runq_spill(struct p *victim)
 }
 
 /* --- the global queue --- */
+
+/*
+ * It has three lanes, each FIFO: Gs that an event made runnable, new Gs (RUNQ-5), and
+ * Gs that have yielded (RUNQ-6).  A new G is a g struct only; a G that has run keeps its stack
+ * until it ends.  If a program makes a million Gs that sleep for a while, the first of them end
+ * before many more begin, and leave warm stacks; in one lane half a million Gs would have a stack
+ * each.  A new G made by gmp_go that leaves a full ring becomes a compact record of 32 bytes
+ * instead of 264 (G-3 of g.h).
+ */
 
 enum { NEW_EVERY = 4 };
 static uint32_t gq_takes; /* (l) counts takes while LANE_RUN and LANE_NEW hold Gs */

@@ -5,7 +5,7 @@
  * The first ring holds Gs that an event or a spawn made runnable.  The second ring holds Gs that
  * have used CPU time since: they have yielded, or have used the time slice that runnext inherits.
  * (A preempted G that yields goes to the global queue.)  A P runs the first ring before the second
- * one (PICK-4 of pick.h has the bounds), so the latency of an event does not depend on the number
+ * one (PICK-5 of pick.h has the bounds), so the latency of an event does not depend on the number
  * of Gs that compute.
  *
  * A ring has 2048 pointers.  Its owner puts at the tail; the owner and thieves take at the head.
@@ -22,11 +22,9 @@
  *   RUNQ-6  Gs that have yielded are served round-robin.  While LANE_YIELD of the global queue
  *           holds some, each P runs its second ring in rounds.  At the end of a round the ring
  *           holds only Gs that have yielded since its start; they move to the tail of LANE_YIELD,
- *           and the Gs of the next round are taken from its head.  If
- *           the Gs of the P run for long (PICK-3), a round is one G, so the Gs of all Ps run in one
- *           order.  The Gs of a round stay in the ring until they run: if the ring is full, a G
- *           that yields meanwhile goes to the global queue.  While a G waits, each other G of its P
- *           therefore runs twice at most.
+ *           and the Gs of the next round are taken from its head.  While a G waits, each other G of
+ *           its P runs twice at most: a G that yields while the ring is full goes to the global
+ *           queue.  If the Gs of the P run for long (PICK-3), a round is one G.
  *
  * Protocol
  *   owner puts       1 read head (acquire)       2 if full: move the oldest to the global queue
@@ -42,32 +40,15 @@
  *                    4 compare-and-swap head to head - n, counted as a take-back (release);
  *                      if it fails: from 1 again                                ORD(runq.take)
  *
- *   Reuse of slots: step 4 of take releases, so the slots were read before the owner can see them
- *   as free (step 1 of put acquires) and write them again.  A tail so much newer than the head that
- *   both cannot belong together is read again.
- *   ABA: the upper half of head counts take-backs.  A thief that has read the old tail fails in
- *   step 4, and a thief that has read the new head (acquire) finds the new tail.  Between steps 1
- *   and 3 of a take-back thieves may take all; then tail is one before head, and the ring is empty.
- *   Each change adds to head as one 64-bit number, so no value of head recurs.  A thief that has
- *   read slots before they were overwritten in front therefore fails in step 4.  Step 1 of a put in
- *   front acquires for the same reason as step 1 of a put; its step 4 releases the slots to the
- *   thief's step 1.  Verified by model/runq.pml, with a mutant for each of these orders.
+ *   Verified by model/runq.pml, with a mutant for each order.  Reuse of slots, and ABA: runq.c.
  *
  * A P that is not `shared` (procs is 1) has no thieves, so its owner moves head by plain stores: no
  * locked instruction between two Gs.  The owner itself makes the P shared, and `open` to thieves,
  * at a step of the scheduler (ATTENTION_SHARE).  If its G computes, sysmon first gives the P to
  * another M (monitor/preempt.h).  Thieves read `open` before all else (acquire).  ORD(p.open)
  *
- * The global queue has three lanes, each FIFO: Gs that an event made runnable, new Gs (RUNQ-5), and
- * Gs that have yielded (RUNQ-6).  A new G is a g struct only; a G that has run keeps its stack
- * until it ends.  If a program makes a million Gs that sleep for a while, the first of them end
- * before many more begin, and leave warm stacks; in one lane half a million Gs would have a stack
- * each.  A new G made by gmp_go that leaves a full ring becomes a compact record of 32 bytes
- * instead of 264 (G-3 of g.h).
- *
- * Earlier scheduler generations (variant.h) are special cases, chosen when a P is made.
- * GMP_SCHED_LOCAL: no runnext and no second ring.  GMP_SCHED_GLOBAL: the same, and a ring without
- * room is always full, so every G goes through the global queue, one at a time.
+ * Scheduler generations (variant.h): GMP_SCHED_LOCAL has no runnext and no second ring, and with
+ * GMP_SCHED_GLOBAL the ring is always full, so every G goes through the global queue.
  *
  * Rejected
  *   A Chase-Lev deque: LIFO order starves yielding Gs.
@@ -75,9 +56,8 @@
  *   One ring for all Gs (Go): a readable descriptor waits until all other runnable Gs have run, 50
  *   ms with 200 Gs of 0.5 ms on two Ps (bench/loaded.c).
  *   Second rings of slow Gs that are not shared: the Gs of the P with fewer of them run more often.
- *   A ring of 256 (Go): 1,000 yielding Gs then go through the global queue, with two critical
- *   sections per batch, and lose the P in whose cache they are: 23 ns a yield instead of 17, with
- *   two Ps 22 to 47 instead of 11.
+ *   A ring of 256 (Go): 1,000 yielding Gs then go through the global queue, and lose the P in whose
+ *   cache they are: 23 ns a yield instead of 17, with two Ps 22 to 47 instead of 11.
  */
 #ifndef GMP_RUNQ_H
 #define GMP_RUNQ_H

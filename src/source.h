@@ -11,8 +11,8 @@
  *             use a token bucket of CPU time: its depth is SLICE_TICKS, and it is refilled with
  *             DUE_SHARE times the time that the other Gs run.  It is charged after each batch of
  *             DUE_BATCH Gs, so a batch may overdraw it, by a deficit of DUE_DEFICIT at most.  While
- *             it is empty the others run, and timers that are due stay in the heap.  Starvation is
- *             therefore bounded: timers take at most three quarters of a P's time, unless a single
+ *             it is empty the others run, and timers that are due stay in the heap.
+ *   -         Bounded starvation: timers take at most three quarters of a P's time, unless a single
  *             run of a G of a timer takes longer than DUE_DEFICIT / DUE_BATCH.  In replayed runs a
  *             switch counts as 10 us.
  */
