@@ -11,10 +11,7 @@
  *   fd ──> polldesc { use, seq, side[READ], side[WRITE] }
  *                              │ events: n    │ queue: sudog - sudog - ...
  *
- * Files: netpoll.c (queues, events), netpoll/table.c (records), netpoll/register.c (open, adopt,
- * close), netpoll/deadline.c, netpoll/owner.c (threads of a number), netpoll/check.c (plain close),
- * netpoll/multi.c (gmp_poll), netpoll_*.c (the kernel's interface, poller.h).  The calls that wait
- * are in io/fd.c.
+ * The calls that wait are in io/fd.c.
  *
  * Wait for readiness
  *   caller (io/fd.c)                               event (netpoll_event)
@@ -46,17 +43,6 @@
  *              number's next file.
  *   NETPOLL-5  An event carries the seq of its registration; events of a former registration are
  *              dropped.
- *   NETPOLL-6  A side's deadline is a word, written under pd->lock.  It is read before each try
- *              and, under the lock, before each wait.  The side's timer only ends the waits under
- *              way.  It is armed for a time not after the next deadline, so moving a
- *              deadline later is a store; a timer that fires too early, or for a deadline that was
- *              removed, reads the word and arms itself again, or not.  After it has ended the
- *              waits, the word is in the distant past, so that a clock that is behind lets no wait
- *              begin.  While no waiter waits for an fd these timers have no effect: a runtime with
- *              nothing else to come is deadlocked (stall.c).
- *   NETPOLL-7  Lock order: pd->lock, then the lock of a gmp_poll call (netpoll/fire.h) or of a
- *              timer heap.  Firing a side's timer holds the heap's lock and needs pd->lock, so it
- *              only tries to lock, and retries RETRY_NS later.
  *   NETPOLL-8  A plain close() removes the registration without an event.  Two checks find it: that
  *              of gmp_fd_wait before it parks (netpoll_renew, io/waitfd.c), and that of sysmon for
  *              waits that have lasted (netpoll/check.c).  Both hold pd->lock of an open record, so

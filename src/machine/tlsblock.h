@@ -56,16 +56,6 @@
  *
  * TLSBLOCK-6 saves memory: a cache keeps up to 7 blocks of each of 64 sizes.  Measured with
  * stunnel4 (OpenSSL) after 1,000 handshakes: 27 KB of 82 KB for each connection, open or ended.
- *
- * Rejected
- *   Freeing a block at the end of each green thread: 2 us, and malloc's cache would be lost.
- *   Marking blocks as exiting threads, so that setuid does not signal them: glibc then makes a call
- *   of futex for each instead of two of tgkill, and the bit is in no symbol.
- *   malloc's arena of the host, too: what many green threads have freed stays in the arena of the M
- *   that ran them, while those of other Ms grow: 151 MB instead of 50 MB after four times 1,000
- *   handshakes, with all connections closed.
- *   Blocks outside of glibc's list: a library that a green thread loads could not be initialized
- *   between dlopen and its first use.
  */
 #ifndef GMP_TLSBLOCK_H
 #define GMP_TLSBLOCK_H

@@ -4,6 +4,17 @@
  * (NETPOLL-6).
  *
  * All functions except the firing of a timer run under pd->lock.
+ *
+ * Invariants
+ *   NETPOLL-6  A side's deadline is a word, written under pd->lock and read before each try and,
+ *              under the lock, before each wait.  The side's timer only ends the waits under way.
+ *              It is armed for a time not after the next deadline, so moving a deadline later is a
+ *              store; a timer that fires too early reads the word, and arms itself again or not.
+ *              After it has ended the waits, the word is in the distant past, so a clock that is
+ *              behind lets no wait begin.  If no waiter waits, the timer is no event (stall.c).
+ *   NETPOLL-7  Lock order: pd->lock, then the lock of a gmp_poll call (netpoll/fire.h) or of a
+ *              timer heap.  Firing a side's timer holds the heap's lock and needs pd->lock, so it
+ *              only tries to lock, and retries RETRY_NS later.
  */
 #include "netpoll/deadline.h"
 

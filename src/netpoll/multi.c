@@ -21,15 +21,6 @@
  *    5 park; the commit step unlocks multi
  *    6 unlink all entries; from 1
  *
- *   a read (posix/wait.c)                            an event of a persistent registration
- *    1 seen = events of the read side                 1 lock pd
- *    2 attempt: EAGAIN                                2 events + 1
- *    3 lock pd; persistent, for this file?            3 fire all entries; if there was none for
- *       yes, and events != seen: unlock pd, from 1       UNWANTED_MOST events: make it one-shot,
- *       no: make it persistent (one-shot if entries      not armed
- *         ask for more): reports what is ready        4 unlock pd; make the claimed runnable
- *    4 link; unlock pd; wait; unlink; from 1
- *
  * Verified by model/multi.pml and persistent.pml.
  *
  * Invariants
@@ -50,25 +41,6 @@
  *            arming takes the same time for any number of entries.  It may include events of
  *            entries that were unlinked.  These cost one event that nothing waits for: an event of
  *            a one-shot registration fires all entries, and clears `all` of each.
- *
- *   MULTI-7  While pd->polled is POLLED_PERSISTENT, the linked entries that are not fired ask for
- *            POLLIN alone, or wait for the close of a file that cannot be polled.  The registration
- *            is of the socket with the id pd->socket, which no other has.  So a caller that finds
- *            the same id under the number has the registered socket; a caller that does not compare
- *            it waits for a short time.  The id is read before the registration is made, and again
- *            after it: if the number has another socket then, pd->socket becomes NO_SOCKET.  (Not
- *            noticed: between the two, raw calls give the number another socket, and dup2 gives it
- *            the first one back.)  A file without an id (pd->socket is NO_SOCKET), such as a pipe,
- *            never counts as the registered one: a caller that compares arms the registration
- *            again, which is then the file's own and reports what is ready.
- *   MULTI-8  side[SIDE_READ].drained is the count that a reader read before a short read.  While
- *            it is equal to the count, and the peer has not hung up (pd->hup), one of these holds:
- *            the file is empty; the kernel has an event that is not counted yet; the registration
- *            is not persistent, and linking makes it so.  So a reader may link without an attempt.
- *            This does not hold for reads that end at a message (descriptors, another sender of a
- *            unix socket, a packet of a pipe) or for data below SO_RCVLOWAT.  So such a wait is
- *            short, and if it expires although there is data, hup is set: reads attempt first
- *            until the next registration.
  *   MULTI-9  Fairness: the entries of a record are in the order of `since`, the newest first.
  *            They are fired from the oldest on, so the read that has waited for longest is made
  *            runnable first.  A read that gets nothing is linked again with its former time.  A
@@ -218,6 +190,38 @@ int multi_link_unknown(struct multi_entry *e, int fd, struct glist *out)
 	unlock(&pd->lock, LR_POLLDESC);
 	return result;
 }
+
+/* --- reads: persistent registrations --- */
+
+/*
+ *   a read (posix/wait.c)                            an event of a persistent registration
+ *    1 seen = events of the read side                 1 lock pd
+ *    2 attempt: EAGAIN                                2 events + 1
+ *    3 lock pd; persistent, for this file?            3 fire all entries; if there was none for
+ *       yes, and events != seen: unlock pd, from 1       UNWANTED_MOST events: make it one-shot,
+ *       no: make it persistent (one-shot if entries      not armed
+ *         ask for more): reports what is ready        4 unlock pd; make the claimed runnable
+ *    4 link; unlock pd; wait; unlink; from 1
+ *
+ *   MULTI-7  While pd->polled is POLLED_PERSISTENT, the linked entries that are not fired ask for
+ *            POLLIN alone, or wait for the close of a file that cannot be polled.  The registration
+ *            is of the socket with the id pd->socket, which no other has.  So a caller that finds
+ *            the same id under the number has the registered socket; a caller that does not compare
+ *            it waits for a short time.
+ *   -        The id is read before the registration is made, and again after it: if the number has
+ *            another socket then, pd->socket becomes NO_SOCKET.  (Not noticed: between the two, raw
+ *            calls give the number another socket, and dup2 gives it the first one back.)  A file
+ *            without an id, such as a pipe, never counts as the registered one: a caller that
+ *            compares arms the registration again, which reports what is ready.
+ *   MULTI-8  side[SIDE_READ].drained is the count that a reader read before a short read.  While
+ *            it is equal to the count, and the peer has not hung up (pd->hup), one of these holds:
+ *            the file is empty; the kernel has an event that is not counted yet; the registration
+ *            is not persistent, and linking makes it so.  So a reader may link without an attempt.
+ *   -        This does not hold for reads that end at a message (descriptors, another sender of a
+ *            unix socket, a packet of a pipe) or for data below SO_RCVLOWAT.  So such a wait is
+ *            short, and if it expires although there is data, hup is set: reads attempt first
+ *            until the next registration.
+ */
 
 /* Is the persistent registration that of the caller's file? */
 static bool is_of_file(const struct polldesc *pd, uint64_t socket)

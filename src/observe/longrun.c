@@ -48,23 +48,14 @@
  *             signal during the pause is not answered, and measurements from before it are dropped
  *             (p_steps).  While libdw searches, a delay of another thread may be a wait for libdw:
  *             it is not reported.
- *  LONGRUN-6  Answers are written even if the program calls exit: a handler of atexit writes the
- *             questions that are DONE, after sysmon has written the one in progress, and sysmon
- *             writes none after that: libdw would run beside the end of the process.
- *             `writing.mutex` is held while a question is written.  The handler writes on a thread
- *             of its own, since the caller of exit may have a small stack.
  *  LONGRUN-7  An answer to a dump has frames only if the signal arrived on the green thread's side:
  *             on its stack, or on a stack that the program has made.  On g0 the frames are the
  *             scheduler's: g0 is a P section, and its last instructions after that are recognized
  *             by the stack pointer.  The green thread may be another than the dump has asked about:
  *             the dump compares the ids.
- *
  *  LONGRUN-8  A thread that sleeps is not signalled.  Its question is answered by sysmon, FREE ->
  *             DONE, if the thread sleeps from before the first read of the G to after the last read
  *             of the stack: it has got no time slice meanwhile.
- *  LONGRUN-9  A thread whose P was taken before it has slept for sched.slice is reported when it
- *             has (struct sleeper), if it still sleeps: it got no time slice since.  With
- *             GMP_DEBUG=sched it is reported when its P is taken.
  *
  * Accuracy: a baseline is up to BASE_NS older than the run, enough for a threshold of one half.
  */
@@ -138,7 +129,11 @@ static struct baseline {
 	uint32_t searches; /* finding_searches */
 } baselines[PROCS_MAX];
 
-/* LONGRUN-9; used by sysmon alone. */
+/*
+ *  LONGRUN-9  A thread whose P was taken before it has slept for sched.slice is reported when it
+ *             has (struct sleeper), if it still sleeps: it got no time slice since.  With
+ *             GMP_DEBUG=sched it is reported when its P is taken.  Used by sysmon alone.
+ */
 static struct sleeper {
 	int tid; /* 0: free */
 	int64_t since;
@@ -550,6 +545,14 @@ void longrun_drop(int question)
 }
 
 /* --- writing --- */
+
+/*
+ *  LONGRUN-6  Answers are written even if the program calls exit: a handler of atexit writes the
+ *             questions that are DONE, after sysmon has written the one in progress, and sysmon
+ *             writes none after that: libdw would run beside the end of the process.
+ *             `writing.mutex` is held while a question is written.  The handler writes on a thread
+ *             of its own, since the caller of exit may have a small stack.
+ */
 
 static void add_ms(struct line *l, int64_t ns)
 {

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libgmprt_uv: a loop of libuv inside a green thread, and requests that other green threads wait
- * for.
+ * libgmprt_uv: a loop of libuv in a green thread, and requests that other green threads await.
  *
  * gmp_uv_run calls uv_run(UV_RUN_DEFAULT) once, with two handles of its own in the loop:
  *
- *   idle     while an idle handle is active, libuv polls without timeout: it never sleeps in the
- *            kernel
+ *   idle     while it is active, libuv polls without timeout: it never sleeps in the kernel
  *   prepare  called before each poll; parks the green thread while the loop has nothing to do.  It
  *            is called before the prepare handles that the program has started earlier.  So the
  *            first call does not park: each handle is called between its start and the next wait.

@@ -35,11 +35,11 @@
  *   ABANDON-4  A thread is signalled in two cases.  It has used CPU since it was checked before,
  *              and has not slept then or since.  Or it sleeps, and had not begun this sleep when it
  *              was checked before: it will not end by itself.  `sleep` then describes its system
- *              call.  The kernel ends the call with EINTR, and the handler begins it again.  A call
- *              that may transfer a part of its data is not signalled (os_thread_sleep).  A thread
- *              is asked in a sleep at growing intervals, so that each sleep ends.  What remains:
- *              between the check and the signal, the thread may enter another system call.  That
- *              call returns EINTR, or is short.
+ *              call.  The kernel ends the call with EINTR, and the handler begins it again.
+ *   -          A call that may transfer a part of its data is not signalled (os_thread_sleep).  A
+ *              thread is asked in a sleep at growing intervals, so that each sleep ends.  What
+ *              remains: between the check and the signal, the thread may enter another system call.
+ *              That call returns EINTR, or is short.
  *
  * Not abandoned, so that the end waits for it: a G in gmp_blocking, until that returns; a G that
  * runs on the thread that called gmp_run (its first G, before the first wait: pin.c); a thread that

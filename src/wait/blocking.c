@@ -53,33 +53,11 @@
  *           were waited for when it began, do not wait for sysmon, which may sleep for 10 ms: if no
  *           M sleeps in the poller, or if it sleeps beyond a timer of the P since no P is idle, the
  *           P is handed off.  It becomes idle, so an M sleeps in the poller until the earliest
- *           timer (HANDOFF-6).  An M that comes out of the poller for events or a due timer, and
- *           finds no idle P, is a taker.  While a P is LONG it sleeps until the earliest timer
- *           only: step 3 comes before the check whether an M sleeps in the poller, and that M
- *           overwrites poll_until before it reads the statuses, so at least one of both sees the
- *           other.  Verified by model/long.pml.  A call that the P does not know is not handed off
- *           for this: it would cost a program of short sections an M.
- *
- * Measured: LONG.  50 green threads in sections of 50 us, two Ps, two CPUs.  Without LONG, each
- * section ends without a P: sysmon takes the P after 20 us (a wakeup of an M, 14 us for the
- * waker), and the M that comes back queues its G globally and sleeps (40 us until it runs again).
- * With LONG, an M that comes back takes the P of a section that has just begun, by one
- * compare-and-swap, and wakes no thread.
- *
- * Measured: step 6c.  50 green threads send 400 commands each to a server on the same two CPUs.
- * They begin with 50 Gs queued, so each entry hands its P off.  Without 6c, the M that was woken
- * for the P waits for a CPU while the M that comes back finds no P, queues its G and sleeps: two
- * futex calls and a switch for each command, until the queue happens to be empty.  The first 1,000
- * commands take 1.5 times as long as with pthreads; with 6c, 1.2 times.
- *
- * Measured: BLOCK-7.  10 Gs sleep for 20 ms, another one is in sections of 4 ms, two Ps.  Without
- * it 1 of 10 sleeps ends 0.8 to 5 ms late, with it 0.05 ms late.
- *
- * Rejected
- *   A hand-off at each entry to a long section, also if the P has no work: the P becomes idle,
- *   with a membarrier each time. No sched_yield in step 6: the M with the P is often preempted in
- *   the two microseconds between two sections.  Of 20,000 sections 153 to 20,002 then end in step
- *   7; with four calls 74 to 178.
+ *           timer (HANDOFF-6).  A call that the P does not know is not handed off for this.
+ *  -        An M that comes out of the poller for events or a due timer, and finds no idle P, is a
+ *           taker.  While a P is LONG it sleeps until the earliest timer only: step 3 comes before
+ *           the check whether an M sleeps in the poller, and that M overwrites poll_until before it
+ *           reads the statuses, so at least one of both sees the other (model/long.pml).
  */
 #include "base/os.h"
 #include "base/throw.h"
@@ -213,6 +191,29 @@ void gmp_block_enter(void)
 		gmp__setm_blocked(m); /* BLOCK-6 */
 	p_drop(m);
 }
+
+/*
+ * Measured: LONG.  50 green threads in sections of 50 us, two Ps, two CPUs.  Without LONG, each
+ * section ends without a P: sysmon takes the P after 20 us (a wakeup of an M, 14 us for the
+ * waker), and the M that comes back queues its G globally and sleeps (40 us until it runs again).
+ * With LONG, an M that comes back takes the P of a section that has just begun, by one
+ * compare-and-swap, and wakes no thread.
+ *
+ * Measured: step 6c.  50 green threads send 400 commands each to a server on the same two CPUs.
+ * They begin with 50 Gs queued, so each entry hands its P off.  Without 6c, the M that was woken
+ * for the P waits for a CPU while the M that comes back finds no P, queues its G and sleeps: two
+ * futex calls and a switch for each command, until the queue happens to be empty.  The first 1,000
+ * commands take 1.5 times as long as with pthreads; with 6c, 1.2 times.
+ *
+ * Measured: BLOCK-7.  10 Gs sleep for 20 ms, another one is in sections of 4 ms, two Ps.  Without
+ * it 1 of 10 sleeps ends 0.8 to 5 ms late, with it 0.05 ms late.
+ *
+ * Rejected
+ *   A hand-off at each entry to a long section, also if the P has no work: the P becomes idle,
+ *   with a membarrier each time. No sched_yield in step 6: the M with the P is often preempted in
+ *   the two microseconds between two sections.  Of 20,000 sections 153 to 20,002 then end in step
+ *   7; with four calls 74 to 178.
+ */
 
 /* Steps 6 and 7: the P was taken, or the G entered without one. */
 static noinline void leave_slow(struct m *m)

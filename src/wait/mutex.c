@@ -36,8 +36,7 @@
  *
  * Fairness
  *   Normal mode: unlock frees the word and wakes the first waiter, which competes with running
- *   threads.  These are on a CPU and mostly win, which is good for throughput.  A waiter that loses
- *   is enqueued at the front again.
+ *   threads.  These are on a CPU and mostly win, which is good for throughput.
  *   Starvation mode: if the first waiter is overdue (MUTEX-4), unlock leaves LOCKED set and hands
  *   the lock over.
  *   Bound: with k waiters ahead of it, a waiter has the lock at the latest 1 ms + k * pace after
@@ -47,9 +46,8 @@
  *   the waiter is an external thread; until the waiter runs, no thread can use the lock.  If the
  *   lock is held for longer than the pace, every unlock hands over to the next overdue waiter.
  *
- * Measured (20,000 green threads, 2 million locks held for some ns, 2 Ps, ns per lock; medians of 9
- * runs, of 27 next to two busy processes): idle machine 11 (Go 46), next to two busy processes 41
- * (Go 41).
+ * Measured (20,000 green threads, 2 million locks held for some ns, 2 Ps, medians of 9 runs): 11 ns
+ * per lock on an idle machine (Go 46), next to two busy processes 41 (Go 41; 27 runs).
  *
  * Rejected
  *   A hand-over at each unlock while the first waiter is older than 1 ms: 330 to 610 ns per lock,
@@ -60,7 +58,6 @@
  *   Spinning without STUCK: 12 ns, but 68 next to two busy processes.  While the CPU of the owner
  *   runs another process, each G of the other P spins before it parks.
  *   A pace of 2 us: about 20 per cent slower; of 10, 50, 100 or 1000 us: the same as 20.
- *   A yield of the unlocker at each hand-over (Go): unlock would switch.  Not measured.
  */
 #include "wait/mutex.h"
 

@@ -51,15 +51,13 @@
  *   not empty: once all threads are parked, every lock is a switch.  20,000 green threads on 2 Ps
  *   took 563 ns per write, and 257 ns per lock with one write in ten (one run each).  Now 29 and
  *   27, Go 41 and 25 (medians of nine runs).
- *   Readers that park without spinning: with 2,000 green threads and one write in ten 15 ns per
- *   lock, not 11.
+ *   Readers that park without spinning: 15 ns, not 11 (2,000 green threads, one write in ten).
  *   A writer that spins before it parks in rw_wait_readers: 315 ns.  A reader that was let in has
  *   mostly not run yet, and may be next on the P of the spinning writer.
  *   A first compare-and-swap in rlock and runlock without a read before it: readers alone take 0.91
  *   of the time at 2 Ps, but with one write in ten 1.34: it takes the cache line from a writer.
  *   A prefetch for writing instead of the read: 0.95 and 1.00 (medians of seven interleaved runs).
- *   A gmp_mutex next to a word for readers: two releases, and after the first one the lock may be
- *   freed.
+ *   A gmp_mutex next to a word for readers: after the first of two releases it may be freed.
  */
 #include <errno.h>
 
