@@ -16,7 +16,7 @@
  *         blocks, never a wrong result: a socket works with RWF_NOWAIT, a file that is tried as a
  *         socket is ENOTSOCK, every other hint is checked by lseek or fstat before it is used
  *         (sure_kind), and the rest of a write is written by what the file is (write_rest).
- *         HINT_DRAINED saves an attempt: the read parks first, for a short time (IOWAIT-8), and
+ *   -     HINT_DRAINED saves an attempt: the read parks first, for a short time (IOWAIT-8), and
  *         the wait ends at once if poll(2) reports data; by a persistent registration, MULTI-8
  *         holds.  Measured: a round trip over a socketpair is 10 % shorter.
  *   IO-2  A regular file is not read or written with RWF_NOWAIT: a read could return a part, that

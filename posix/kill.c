@@ -46,12 +46,6 @@
  *   KILL-4  A signal that is pending for T already is not queued again, also a real-time one.
  *   -       Lifetime: a record is used under the table's lock only.  A record that is removed is
  *           unlisted first.  A note names no thread: it is for the thread that it interrupts.
- *   KILL-6  While T is in sigwait and the like, `expected` has their signals, and its OS thread
- *           blocks these.  In step 4 the note is sent under the lock; it ends sigwait's call, which
- *           then takes the signal from killed.  T writes expected, then reads killed.  Before T
- *           leaves, it clears expected under the lock, and removes a note that was sent (`noted`).
- *             pthread_cancel sets pending, then reads expected, both under the lock; T writes
- *             expected, then reads pending under the lock.  So T sees the request, or gets a note.
  *   KILL-7  While T runs a handler, or is about to be in a call with a mask, the kernel may block a
  *           signal that T admits; then passes are repeated without bound (`handling`).  If the
  *           signal is blocked otherwise (BLOCKED_TRIES), or T is in a wait of a gmp_ function
@@ -60,12 +54,7 @@
  * A signal with the default action that T blocks is in killed, too.  If T does not block it, the
  * kernel takes the action.
  *
- * SIGPIPE and SIGXFSZ are raised by the kernel, for an OS thread.  If they interrupt a T that
- * blocks them, the trampoline adds them to killed; T is listed when it leaves them to the signal
- * thread.
- *
  * kill of the own process is replaced for main only, to which the kernel would give the signal.
- *
  * pause and sigsuspend of a thread other than main park until a handler has run.
  *
  * Verified by model/posix_kill.pml.
@@ -481,6 +470,12 @@ int64_t kill_pass(void)
 
 /* --- the trampoline --- */
 
+/*
+ * SIGPIPE and SIGXFSZ are raised by the kernel, for an OS thread.  If they interrupt a T that
+ * blocks them, the trampoline adds them to killed; T is listed when it leaves them to the signal
+ * thread.
+ */
+
 /* In a P section (enter.h): siglongjmp would not leave it. */
 static bool is_in_runtime_sig(void)
 {
@@ -627,6 +622,15 @@ int kill_take(uint64_t set, siginfo_t *info)
 }
 
 /* --- sigwait --- */
+
+/*
+ *   KILL-6  While T is in sigwait and the like, `expected` has their signals, and its OS thread
+ *           blocks these.  In step 4 the note is sent under the lock; it ends sigwait's call, which
+ *           then takes the signal from killed.  T writes expected, then reads killed.  Before T
+ *           leaves, it clears expected under the lock, and removes a note that was sent (`noted`).
+ *   -       pthread_cancel sets pending, then reads expected, both under the lock; T writes
+ *           expected, then reads pending under the lock.  So T sees the request, or gets a note.
+ */
 
 bool kill_expect(const sigset_t *set, sigset_t *before)
 {

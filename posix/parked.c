@@ -119,6 +119,27 @@ noinline void parked_wake_from(const void *key)
 
 /* --- by sysmon --- */
 
+/*
+ * A waker that must not lock a bucket passes the wakeup on to sysmon: a signal handler, which may
+ * have interrupted the holder, and a library that the runtime itself calls (libgcc's unwinder), on
+ * g0 or in a P section.
+ *
+ *   such a waker                                    sysmon
+ *    1 steps 1 to 3 of parked.h                      1 delegated = 0
+ *    2 a slot that is NULL or has the key = the      2 takes the key of each slot: slot = NULL
+ *      key, by compare-and-swap     ORD(posted)      3 wakes all waiters of these keys
+ *    3 delegated = 1, wakes sysmon     ORD(sysmon), also from its pause (DUMPSIG-1)
+ *
+ *   LATER-1  A slot is written before delegated is set, and sysmon clears it before it reads the
+ *            slots.  So no wakeup is lost.
+ *   LATER-2  A slot holds no count, so sysmon wakes all waiters of the object.  A waiter that does
+ *            not get it parks again.
+ *   LATER-3  sysmon empties the slots before it locks a bucket.  A waker that finds all slots in
+ *            use delegates the work and waits for sysmon.  That would be forever if sysmon waited
+ *            for a bucket that the interrupted thread has locked, and the handler released 64
+ *            other objects meanwhile: no handler may release so many.
+ */
+
 enum { SLOTS = 64 };
 static const void *slots[SLOTS]; /* (a) LATER-1 */
 

@@ -51,44 +51,6 @@
  *               a green thread are brought to it by kill.c.
  *   RECEIVER-6  A signal is sent to the OS thread of a running receiver only if that thread does
  *               not block it (/proc/self/task/TID/status): it would be pending there for good.
- *   RECEIVER-8  Of a signal below 32, one at most is on its way to the signal thread, as one is
- *               pending at most in the kernel: a bit of `forwarded` is set until the thread takes
- *               it.  Otherwise a fast timer fills the kernel's queue, and signals lose their
- *               siginfo.
- *   RECEIVER-9  In a call with a mask (ppoll, sigsuspend ...), the kernel's mask of the receiver is
- *               exchanged later than the receiver's (`swapped` is set before that, and cleared
- *               after the receiver has its former mask again).  Step 4 waits without bound until
- *               the OS thread admits the signal: the handler must end that call.
- *   RECEIVER-10 The kernel sends the ticks of ITIMER_PROF and ITIMER_VIRTUAL to the OS thread that
- *               uses the CPU.  So the green thread that a tick interrupts handles it, unless that
- *               is busy or in the runtime: then main does.
- *
- *   RECEIVER-11 A receiver that has waited for a child returns after the handlers of the signals
- *               that the child had sent to the process, as natively.
- *
- * A signal that was sent before the child ended is pending for the process, in the kernel on an OS
- * thread that has accepted it, in a trampoline, or on its way to the receiver:
- *
- *   receiver R (receiver_settle)              first OS thread F, which the kernel prefers
- *    1 asked += 1; send SIG_FORWARD with       a the kernel accepts a signal: its frame, in which
- *      that number to F, unless R runs on F      SIG_FORWARD is blocked, is on the stack of F
- *    2 wait until answered >= the number       b trampoline: taken += 1; unblock SIG_FORWARD
- *    3 accept each signal that is pending      c forwarded: moving |= the signal
- *      and that R admits; handle it            d taken -= 1
- *    4 taken is 0, and moving has no such      e handler of SIG_FORWARD: answered = the number
- *      signal?  return
- *    5 nap; from 3                            trampoline that calls the handler, on any OS thread
- *                                              f moving &= ~ the signal, unless another one of the
- *                                                number waits for the signal thread; taken -= 1
- *
- * Step e comes after b of each signal that F had accepted before it got the number: the kernel
- * makes the frames of all signals before F runs, and either that of the signal is on top, or the
- * number is blocked until b.  So after 2 such a signal is found by 4, and a signal that the kernel
- * still keeps is found by 3.  A signal that another thread than F has accepted is found by 4 from b
- * on: the kernel chooses another one if F does not run and has another signal to handle.
- *
- * Each wait of R ends after SETTLE_NS.  If F has not answered MUTE times in a row (it ended, or is
- * in a system call that no signal ends), it is not asked again.
  *
  * SIG_FORWARD is a signal of libc (SIGCANCEL), which is sent to the signal thread by nothing else,
  * and which is blocked there.  siginfo.c packs the siginfo.
@@ -96,9 +58,6 @@
  * Rejected
  *   A pipe to a green thread, as sys/notify.c: a program that closes all fds closes it, too.
  *   All signals blocked on Ms: see monitor/faultsig.c.
- *   RECEIVER-11 for reads and polls.  After each wait steps 3 to 5 alone missed 0 to 25 % of 1,000
- *   children that wrote to a pipe after a kill.  With a question after each wait, of some 50 us,
- *   polls missed none, but reads that found data at once up to 98 %: each read would have to ask.
  */
 #include "posix/receiver.h"
 
@@ -370,6 +329,16 @@ bool receiver_set_mask(struct receiver *r, uint64_t mask)
 
 /* --- routing: the trampoline --- */
 
+/*
+ *   RECEIVER-8  Of a signal below 32, one at most is on its way to the signal thread, as one is
+ *               pending at most in the kernel: a bit of `forwarded` is set until the thread takes
+ *               it.  Otherwise a fast timer fills the kernel's queue, and signals lose their
+ *               siginfo.
+ *   RECEIVER-10 The kernel sends the ticks of ITIMER_PROF and ITIMER_VIRTUAL to the OS thread that
+ *               uses the CPU.  So the green thread that a tick interrupts handles it, unless that
+ *               is busy or in the runtime: then main does.
+ */
+
 /* The thread pointer tells for a green thread with own thread-locals, which may run on a stack that
  * the program has made. */
 struct g *receiver_interrupted_sig(const void *context)
@@ -470,6 +439,13 @@ bool receiver_route_sig(int signo, bool handled, bool for_thread, siginfo_t *inf
 
 /* --- waits of receivers --- */
 
+/*
+ *   RECEIVER-9  In a call with a mask (ppoll, sigsuspend ...), the kernel's mask of the receiver is
+ *               exchanged later than the receiver's (`swapped` is set before that, and cleared
+ *               after the receiver has its former mask again).  Step 4 waits without bound until
+ *               the OS thread admits the signal: the handler must end that call.
+ */
+
 void gmp__handler_wait_begin(void)
 {
 	gmp__cputime_stop();
@@ -539,6 +515,40 @@ void gmp__handler_wait_end(void)
 }
 
 /* --- after a wait for a child: RECEIVER-11 --- */
+
+/*
+ *   RECEIVER-11 A receiver that has waited for a child returns after the handlers of the signals
+ *               that the child had sent to the process, as natively.
+ *
+ * A signal that was sent before the child ended is pending for the process, in the kernel on an OS
+ * thread that has accepted it, in a trampoline, or on its way to the receiver:
+ *
+ *   receiver R (receiver_settle)              first OS thread F, which the kernel prefers
+ *    1 asked += 1; send SIG_FORWARD with       a the kernel accepts a signal: its frame, in which
+ *      that number to F, unless R runs on F      SIG_FORWARD is blocked, is on the stack of F
+ *    2 wait until answered >= the number       b trampoline: taken += 1; unblock SIG_FORWARD
+ *    3 accept each signal that is pending      c forwarded: moving |= the signal
+ *      and that R admits; handle it            d taken -= 1
+ *    4 taken is 0, and moving has no such      e handler of SIG_FORWARD: answered = the number
+ *      signal?  return
+ *    5 nap; from 3                            trampoline that calls the handler, on any OS thread
+ *                                              f moving &= ~ the signal, unless another one of the
+ *                                                number waits for the signal thread; taken -= 1
+ *
+ * Step e comes after b of each signal that F had accepted before it got the number: the kernel
+ * makes the frames of all signals before F runs, and either that of the signal is on top, or the
+ * number is blocked until b.  So after 2 such a signal is found by 4, and a signal that the kernel
+ * still keeps is found by 3.  A signal that another thread than F has accepted is found by 4 from b
+ * on: the kernel chooses another one if F does not run and has another signal to handle.
+ *
+ * Each wait of R ends after SETTLE_NS.  If F has not answered MUTE times in a row (it ended, or is
+ * in a system call that no signal ends), it is not asked again.
+ *
+ * Rejected
+ *   The same for reads and polls.  After each wait steps 3 to 5 alone missed 0 to 25 % of 1,000
+ *   children that wrote to a pipe after a kill.  With a question after each wait, of some 50 us,
+ *   polls missed none, but reads that found data at once up to 98 %: each read would have to ask.
+ */
 
 /* Until something may have changed. */
 static void pause_settling(int64_t begin)

@@ -31,11 +31,11 @@
  *   SIGTAB-5  The child of a vfork shares the table, so it calls libc's function only.
  *   SIGTAB-6  A signal that the kernel took while the program had a handler, and that has not
  *             reached it when the program sets the default action, is dropped.  Otherwise
- *             `alarm(0); signal(SIGALRM, SIG_DFL)` might end the process.  The kernel then has the
- *             default trampoline: it alone takes the default action, for signals that come later.
- *             What is still in the other trampoline, or was forwarded, finds no handler.  What was
- *             deferred while a handler ran has an older epoch.  The epoch is in one word with the
- *             handler, so a trampoline that reads the new epoch finds no handler after it.
+ *             `alarm(0); signal(SIGALRM, SIG_DFL)` might end the process.
+ *   -         The kernel then has the default trampoline: it alone takes the default action, for
+ *             signals that come later.  What is still in the other trampoline, or was forwarded,
+ *             finds no handler.  What was deferred while a handler ran has an older epoch, which is
+ *             in one word with the handler.
  *   SIGTAB-7  A handler may call pthread_kill, and may leave by siglongjmp.  So none interrupts a
  *             holder of the lock of the table of threads, nor pthread_create and the wakeup of a
  *             parked waiter, which take locks of the runtime.  Between signals_hold and

@@ -32,10 +32,9 @@
  *   IOWAIT-5  Step 2 costs two system calls.  If the last check of the fd found it blocking and
  *             without a timeout, and the wait after it was shorter than UNCHECKED_NS
  *             (HINT_SHORT_WAIT), a read parks without the check, for UNCHECKED_NS at most.  Then it
- *             attempts again, and checks before it waits on.  So a hint that is stale changes no
- *             result: EAGAIN, or data of another file, comes that much later, once, since the hint
- *             is dropped.  An fd whose waits are longer is checked in each wait: a wait that
- *             expires costs two parks, two attempts and the check.
+ *             attempts again, and checks before it waits again.  So a stale hint changes no result:
+ *             EAGAIN, or data of another file, comes that much later, once.  An fd whose waits are
+ *             longer is checked in each: a wait that expires costs two parks and attempts more.
  *   IOWAIT-6  Before the first wait for a number since it was closed (no HINT_WAITED), the call
  *             lets other green threads run and attempts again, unless the fd is non-blocking.  If
  *             it was closed meanwhile (gmp__posix_closes), the call is EBADF, as a wait is.  A
@@ -48,18 +47,6 @@
  *   IOWAIT-8  A call that left out its first attempt (hint_empty) waits for UNCHECKED_NS at most,
  *             and attempts before it returns EAGAIN or EINTR.  So it returns data that was there
  *             when it began, also if poll(2) does not report it (SO_RCVLOWAT).
- *   IOWAIT-9  From the second call that waits on, reads of a connection (TCP, MPTCP, a unix stream
- *             socket) wait by a persistent registration: steps 3 and 4 are those of
- *             netpoll/multi.c.  There an attempt finds nothing only if poll(2) reports nothing, so
- *             no event is needed for what the attempt left.  Not so a datagram socket that was shut
- *             down (IOWAIT-4).  A wait after a check compares the id of the socket (MULTI-7);
- *             another one is short, and may wait for a former connection of the number (IOWAIT-5).
- *             So accept, connect and close forget the hints of their fd.
- *             Reads of a KIND_PIPE use a persistent registration, too.  A pipe has no id, so a wait
- *             after a check arms it again (EPOLL_CTL_MOD), which reports data that is there.  Only
- *             a short wait can miss data that a short read has left, for UNCHECKED_NS; io_probes
- *             ends that.  Files of KIND_STREAM keep the one-shot registration: a short read
- *             of an eventfd with EFD_SEMAPHORE leaves data each time.
  *
  * An fd that gmp knows (gmp_fd_adopt) has another registration: its waits are those of gmp_poll.
  *
@@ -209,7 +196,23 @@ static int option_of(int fd, int name)
 	return getsockopt(fd, SOL_SOCKET, name, &value, &size) == 0 ? value : -1;
 }
 
-/* IOWAIT-9. */
+/* --- persistent registrations --- */
+
+/*
+ *   IOWAIT-9  From the second call that waits on, reads of a connection (TCP, MPTCP, a unix stream
+ *             socket) wait by a persistent registration: steps 3 and 4 are those of
+ *             netpoll/multi.c.  There an attempt finds nothing only if poll(2) reports nothing, so
+ *             no event is needed for what the attempt left.  Not so a datagram socket that was shut
+ *             down (IOWAIT-4).
+ *   -         A wait after a check compares the id of the socket (MULTI-7); another one is short,
+ *             and may wait for a former connection of the number (IOWAIT-5).  So accept, connect
+ *             and close forget the hints of their fd.
+ *   -         Reads of a KIND_PIPE use a persistent registration, too.  A pipe has no id, so a wait
+ *             after a check arms it again (EPOLL_CTL_MOD), which reports data that is there.  Only
+ *             a short wait can miss data that a short read has left, for UNCHECKED_NS; io_probes
+ *             ends that.  Files of KIND_STREAM keep the one-shot registration: a short read
+ *             of an eventfd with EFD_SEMAPHORE leaves data each time.
+ */
 static bool may_persist(int fd)
 {
 	int family = option_of(fd, SO_DOMAIN), protocol = option_of(fd, SO_PROTOCOL);
