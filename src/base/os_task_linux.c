@@ -51,6 +51,14 @@ struct slice_attr {
 	uint64_t runtime, deadline, period;
 };
 
+/*
+ * Measured: the kernel's slices.  A sleep of 1 ms beside n Gs that compute, two Ps and CPUs, Linux
+ * 6.18, p99 and longest of 3 s, ms: with the kernel's default for all threads 5 and 20 (n = 16), 40
+ * and 140 (n = 64); with a slice of 10 ms for preempted threads 7.6 and 26, 12.8 and 41; with 0.1
+ * ms for the others too 4 and 15, 5 and 16.  With 100 ms instead of 10 for preempted threads the
+ * longest sleep was up to 105 ms: a thread that has used 100 ms at once waits for 100 ms of each of
+ * the others.  Before Linux 6.12 the kernel ignores the request, and the first figures hold.
+ */
 void os_thread_slice(int tid, int64_t ns)
 {
 	struct slice_attr a = { 0 };

@@ -44,7 +44,7 @@
  *                           park_slow_g0 finds that the P is gone, and the M joins the stopped Ms,
  *                           or sleeps on its futex if it is bound
  *   yield, checkpoint       the global queue; the M likewise.  After a checkpoint it may instead
- *                           continue without a P: PREEMPT-6
+ *                           continue without a P: PREEMPT-6 (park.c)
  *   end                     yields first, until it has a P (sched.c:sched_exit)
  *   blocking code           enters without a P, and leaves as if it had been taken there (BLOCK-6)
  *   gmp_self, keys, cancellation, owner of locks: unchanged
@@ -77,24 +77,11 @@
  *              of them, n + 1 threads and at most one for each further P are in state R.  sysmon
  *              and each M ask the kernel for a slice of OS_SLICE_SHORT, so that they run soon after
  *              a wakeup; for a preempted thread sysmon asks for one of a time slice, and the M asks
- *              for the short one again before it takes a lock of the scheduler.  If no OS thread
- *              can be had for the P (max_threads, EAGAIN), the G keeps it: total.refused counts
- *              that, and preempt_report writes one line.  Threads for many Ps are made by spare.h.
+ *              for the short one again before it takes a lock of the scheduler.
+ *   -          If no OS thread can be had for the P (max_threads, EAGAIN), the G keeps it:
+ *              total.refused counts that.  Threads for many Ps are made by spare.h.
  *   PREEMPT-5  Preemption is off (sched.preempts) without membarrier, in virtual time (a replay
  *              depends on no clock), in thread mode, and with GMP_COOPERATIVE.
- *   PREEMPT-6  A checkpoint that is asked to yield does not if the kernel seems to have descheduled
- *              the M for most of the run: since sysmon last saw the P switch, less than two time
- *              slices have passed, and the M has used less than a fifth of one of CPU time and less
- *              than half of the time.  sysmon reads the CPU time at the first poll that is 0.5 ms
- *              after that; what the M used before counts as the real time, 1 ms at most.  This does
- *              not apply if no such reading of this M exists, if the P has another reason to
- *              switch, with preemption off (PREEMPT-5), or at the end of blocking code (BLOCK-4).
- *              A G that sleeps in the kernel between its checkpoints looks the same: it yields at
- *              the first checkpoint for which sysmon asks after these two slices.
- *              Without this, a G of an event waits behind all Gs that compute if other processes
- *              use the CPUs: with two such processes, one of 100 reads beside 200 Gs took 97 ms in
- *              half of all runs of loaded/fd.  The P may be taken nevertheless: others can use it
- *              meanwhile.  The decision is park_checkpoint of park.c.
  *   PREEMPT-7  A request stays while its run lasts, up to the next checkpoint: sysmon leaves WANTED
  *              if it finds the M in a section, and the M gives the P up when it begins the next
  *              one. Without this, a loop of gmp_select with a ready case kept its P for up to 5.6 s
@@ -102,20 +89,13 @@
  *
  * Verified by model/preempt.pml.
  *
- * Measured: the kernel's slices.  A sleep of 1 ms beside n Gs that compute, two Ps and CPUs, Linux
- * 6.18, p99 and longest of 3 s, ms: with the kernel's default for all threads 5 and 20 (n = 16), 40
- * and 140 (n = 64); with a slice of 10 ms for preempted threads 7.6 and 26, 12.8 and 41; with 0.1
- * ms for the others too 4 and 15, 5 and 16.  With 100 ms instead of 10 for preempted threads the
- * longest sleep was up to 105 ms: a thread that has used 100 ms at once waits for 100 ms of each of
- * the others.  Before Linux 6.12 the kernel ignores the request, and the first figures hold.
- *
  * Rejected
  *   A signal that switches the G away (Go): see above.
  *   A signal in whose handler a preempted thread stops, to bound the threads in state R: it may
  *   hold a lock of malloc or stdio that the Ps need, and usleep, poll and raw system calls return
  *   EINTR. A bound on preempted Gs that compute (3 for each P, more after 1, 2, 4 ... s): the
  *   sleeper above waited for 2 s beside 16, and a spin barrier of 12 pthreads on two Ps for 15 s.
- *   A longer time slice in PREEMPT-4 than the program's: see Measured.
+ *   A longer time slice in PREEMPT-4 than the program's: see os_task_linux.c.
  *   More Ps while some have a G that sleeps: a P whose G computes stays unusable.
  */
 #ifndef GMP_PREEMPT_H
