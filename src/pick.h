@@ -139,7 +139,7 @@ struct g *from_global(struct p *pp, unsigned most);
 /* PICK-3: is the next check due?  Owner only. */
 static inline bool check_is_due(struct p *pp)
 {
-	return (int32_t)((uint32_t)pp->count.switches - pp->turns.check_at) >= 0;
+	return (int32_t)((uint32_t)pp->count.switches - pp->drr.check_at) >= 0;
 }
 
 /* PICK-3: must a G of the first lane run before another one of the global queue? */

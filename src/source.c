@@ -78,7 +78,7 @@ static bool due_in_front(struct p *pp)
 }
 
 /*
- * Charge the time since due_since to timers: to firing them, and to the runs of n Gs.  If no timer
+ * Charge the time since due.since to timers: to firing them, and to the runs of n Gs.  If no timer
  * was armed meanwhile, the switch after the last of these Gs went unnoticed; then all runs since
  * count as equally long, and those after the first n are the other Gs'.
  */
@@ -93,7 +93,7 @@ static void charge_timers(struct p *pp, uint32_t n)
 	pp->due.since = now;
 }
 
-/* Credit the time since due_since to the other Gs.  Returns false if they must run on. */
+/* Credit the time since due.since to the other Gs.  Returns false if they must run on. */
 static bool timers_may_run(struct p *pp)
 {
 	uint64_t now = variant_ticks(pp);
