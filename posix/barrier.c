@@ -60,8 +60,6 @@ HOOK int pthread_barrier_destroy(pthread_barrier_t *bar)
 {
 	if (!is_shared(bar))
 		return state_of(bar)->arrived ? EBUSY : 0;
-	if (hook_how() == HOOK_LIBC)
-		return LIBC(pthread_barrier_destroy)(bar);
 	return HOOK_BLOCKING(LIBC(pthread_barrier_destroy)(bar));
 }
 
@@ -132,17 +130,14 @@ static int wait_outside(pthread_barrier_t *bar, bool shared)
 
 HOOK int pthread_barrier_wait(pthread_barrier_t *bar)
 {
-	enum hook_how how = hook_how();
 	bool shared = is_shared(bar);
 	int saved = errno, result;
 
-	if (how == HOOK_LIBC) {
-		result = wait_outside(bar, shared);
-	} else if (how == HOOK_BLOCK || shared) {
-		result = HOOK_BLOCKING(wait_outside(bar, shared));
-	} else {
+	if (hook_parks() && !shared) {
 		chaos_point();
 		result = barrier_wait_parked(bar);
+	} else {
+		result = HOOK_BLOCKING(wait_outside(bar, shared));
 	}
 	errno = saved;
 	return result;

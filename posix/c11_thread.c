@@ -18,8 +18,7 @@ HOOK int thrd_join(thrd_t self, int *result)
 	int err = thread_join(self, &value, CLOCK_MONOTONIC, NULL, false);
 
 	if (err < 0)
-		return hook_how() == HOOK_LIBC ? LIBC(thrd_join)(self, result)
-					       : HOOK_BLOCKING(LIBC(thrd_join)(self, result));
+		return HOOK_BLOCKING(LIBC(thrd_join)(self, result));
 	if (!err && result)
 		*result = (int)(intptr_t)value;
 	return to_thrd(err);

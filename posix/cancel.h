@@ -10,7 +10,7 @@
 #ifndef GMP_POSIX_CANCEL_H
 #define GMP_POSIX_CANCEL_H
 
-#include "types.h"
+#include "posix/hook.h"
 
 /* The calling green thread is cancelled: if pthread_cancel was the cause and cancellation is
  * enabled, does not return. */
@@ -33,14 +33,19 @@ static inline void cancel_waited(void)
 	cancel_point();
 }
 
-/* The body of a replacement that is a cancellation point and does not park: the call of libc, in a
- * green thread as blocking code. Its file includes hook.h. */
-#define IN_BLOCKING_CODE(call)                                                                     \
-	switch (hook_how()) {                                                                      \
-	case HOOK_LIBC: return call;                                                               \
-	case HOOK_PARK: cancel_point(); /* and as the next */                                      \
-	case HOOK_BLOCK: break;                                                                    \
-	}                                                                                          \
-	return HOOK_REPEATING(call)
+/* cancel_point in a caller of any kind. */
+static inline void hook_point(void)
+{
+	if (hook_parks())
+		cancel_point();
+}
+
+/* The value of libc's call, in a green thread as blocking code, for a replacement that is a
+ * cancellation point and does not park. */
+#define POINT_REPEATING(call)                                                                      \
+	({                                                                                         \
+		hook_point();                                                                      \
+		HOOK_REPEATING(call);                                                              \
+	})
 
 #endif

@@ -211,28 +211,20 @@ static int make_child(const struct clone_call *c)
 	return needs_slot((unsigned)c->flags) ? clone_beside(*c) : call_clone(c);
 }
 
-/* Arguments that the caller has not given are read, too, as libc's own function does. */
-#define CLONE_OF(fn, stack, flags, arg)                                                            \
-	({                                                                                         \
-		struct clone_call call_ = { fn, stack, flags, arg, NULL, NULL, NULL };             \
-		va_list list_;                                                                     \
-		va_start(list_, arg);                                                              \
-		call_.parent_tid = va_arg(list_, pid_t *);                                         \
-		call_.tls = va_arg(list_, void *);                                                 \
-		call_.child_tid = va_arg(list_, pid_t *);                                          \
-		va_end(list_);                                                                     \
-		make_child(&call_);                                                                \
-	})
-
 HOOK int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
 {
-	return CLONE_OF(fn, stack, flags, arg);
+	struct clone_call c = { .fn = fn, .stack = stack, .flags = flags, .arg = arg };
+	va_list list;
+
+	va_start(list, arg); /* what the caller has not given is read, too, as libc does */
+	c.parent_tid = va_arg(list, pid_t *);
+	c.tls = va_arg(list, void *);
+	c.child_tid = va_arg(list, pid_t *);
+	va_end(list);
+	return make_child(&c);
 }
 
-HOOK int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
-{
-	return CLONE_OF(fn, stack, flags, arg);
-}
+HOOK_ALIAS(__clone, clone);
 
 /* --- copies --- */
 

@@ -68,16 +68,14 @@ static int park_close(int fd)
 
 HOOK int close(int fd)
 {
-	enum hook_how how = hook_how();
-
 	if (unlikely(os_fd_is_own(fd))) {
 		errno = EBADF; /* CLOSE-2 */
 		return -1;
 	}
-	if (how == HOOK_PARK)
+	if (hook_parks())
 		return park_close(fd);
 	kind_forget(fd); /* a green thread may have used the number */
-	return how == HOOK_LIBC ? LIBC(close)(fd) : HOOK_BLOCKING(LIBC(close)(fd));
+	return HOOK_BLOCKING(LIBC(close)(fd));
 }
 
 /* --- ranges --- */
@@ -149,8 +147,7 @@ HOOK int close_range(unsigned first, unsigned last, int flags)
 	}
 	if (!(flags & CLOSE_RANGE_CLOEXEC))
 		leave_numbers(first, last, how == HOOK_PARK);
-	return how == HOOK_LIBC ? range_of_others(first, last, flags)
-				: HOOK_BLOCKING(range_of_others(first, last, flags));
+	return HOOK_BLOCKING(range_of_others(first, last, flags));
 }
 
 /* close_range is refused, or Linux is older than 5.9. */
@@ -166,22 +163,13 @@ static void close_each(unsigned first)
 	LIBC(closefrom)((int)first);
 }
 
-static void close_from(unsigned first)
-{
-	if (range_of_others(first, UINT32_MAX, 0))
-		close_each(first);
-}
-
 HOOK void closefrom(int from)
 {
 	unsigned first = from > 0 ? (unsigned)from : 0;
-	enum hook_how how = hook_how();
 
-	leave_numbers(first, UINT32_MAX, how == HOOK_PARK);
-	if (how == HOOK_LIBC)
-		close_from(first);
-	else
-		HOOK_BLOCKING((close_from(first), 0));
+	leave_numbers(first, UINT32_MAX, hook_parks());
+	if (HOOK_BLOCKING(range_of_others(first, UINT32_MAX, 0)))
+		HOOK_BLOCKING((close_each(first), 0));
 }
 
 /* --- dup --- */
@@ -189,13 +177,6 @@ HOOK void closefrom(int from)
 HOOK int dup(int fd)
 {
 	return LIBC(dup)(fd); /* it does not block */
-}
-
-/* CLOSE-2.  Linux returns EBUSY while another thread is opening the number. */
-static int refuse_own(void)
-{
-	errno = EBUSY;
-	return -1;
 }
 
 /* Before dup2 or dup3, which close `to` unless fd is bad. */
@@ -213,29 +194,30 @@ static void leave_number(int fd, int to)
 	errno = saved;
 }
 
+/* Returns false with errno set: CLOSE-2.  Linux returns EBUSY while another thread is opening the
+ * number. */
+static bool begin_dup(int fd, int to)
+{
+	if (unlikely(os_fd_is_own(to)) && fd != to) {
+		errno = EBUSY;
+		return false;
+	}
+	if (hook_parks())
+		leave_number(fd, to);
+	else
+		kind_forget(to);
+	return true;
+}
+
+/* Both close a file. */
 HOOK int dup2(int fd, int to)
 {
-	if (unlikely(os_fd_is_own(to)) && fd != to)
-		return refuse_own();
-	switch (hook_how()) {
-	case HOOK_LIBC: kind_forget(to); return LIBC(dup2)(fd, to);
-	case HOOK_PARK: leave_number(fd, to); break;
-	case HOOK_BLOCK: kind_forget(to); break;
-	}
-	return HOOK_BLOCKING(LIBC(dup2)(fd, to)); /* it closes a file */
+	return begin_dup(fd, to) ? HOOK_BLOCKING(LIBC(dup2)(fd, to)) : -1;
 }
 
 HOOK int dup3(int fd, int to, int flags)
 {
-	if (unlikely(os_fd_is_own(to)) && fd != to)
-		return refuse_own();
-	switch (hook_how()) {
-	case HOOK_LIBC: kind_forget(to); return LIBC(dup3)(fd, to, flags);
-	case HOOK_PARK:
-		if (!(flags & ~O_CLOEXEC))
-			leave_number(fd, to);
-		break;
-	case HOOK_BLOCK: kind_forget(to); break;
-	}
-	return HOOK_BLOCKING(LIBC(dup3)(fd, to, flags));
+	bool invalid = flags & ~O_CLOEXEC;
+
+	return invalid || begin_dup(fd, to) ? HOOK_BLOCKING(LIBC(dup3)(fd, to, flags)) : -1;
 }

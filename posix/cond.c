@@ -247,15 +247,12 @@ static int wait_green(const struct cond_wait *w)
 int cond_wait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock, const struct timespec *abs)
 {
 	struct cond_wait w = { .c = c, .m = m, .clock = clock, .abs = abs };
-	enum hook_how how = hook_how();
 	bool shared = is_shared(c), of_libc = shared && !mutex_is_parkable(m);
 
 	if (abs && !has_valid_ns(abs))
 		return EINVAL;
-	if (how == HOOK_PARK && !shared)
+	if (hook_parks() && !shared)
 		return wait_green(&w);
-	if (how == HOOK_LIBC)
-		return of_libc ? wait_in_libc(&w, m) : wait_outside(&w);
 	return HOOK_BLOCKING(of_libc ? wait_in_libc(&w, m) : wait_outside(&w));
 }
 

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Replaces the calls that lock or write back a file: they run as blocking code. */
+/* Replaces fcntl, and the calls that lock or write back a file: they run as blocking code. */
 #include <stdarg.h>
 
 #include "posix/cancel.h"
 #include "posix/wait.h"
 
-/* --- write back, lock --- */
-
 HOOK int fsync(int fd)
 {
-	IN_BLOCKING_CODE(LIBC(fsync)(fd));
+	return POINT_REPEATING(LIBC(fsync)(fd));
 }
 
 HOOK int fdatasync(int fd)
 {
-	IN_BLOCKING_CODE(LIBC(fdatasync)(fd));
+	return POINT_REPEATING(LIBC(fdatasync)(fd));
 }
 
 /*
@@ -34,36 +32,17 @@ HOOK int flock(int fd, int how)
 	return (int)io_return(result, saved);
 }
 
-#define TRY_THEN_WAIT(waits, attempt, call)                                                        \
-	switch (hook_how()) {                                                                      \
-	case HOOK_LIBC: return call;                                                               \
-	case HOOK_PARK: cancel_point(); /* and as the next */                                      \
-	case HOOK_BLOCK: break;                                                                    \
-	}                                                                                          \
-	int saved_ = errno;                                                                        \
-	int result_ = IO_REPEATING(attempt);                                                       \
-	if ((result_ == -EAGAIN || result_ == -EACCES) && (waits))                                 \
-		result_ = IO_REPEATING(call);                                                      \
-	return (int)io_return(result_, saved_)
-
-HOOK int lockf(int fd, int how, off_t n)
+/* attempt: the command that does not wait. */
+static int lock_record(int fd, int command, int attempt, void *arg)
 {
-	TRY_THEN_WAIT(how == F_LOCK, LIBC(lockf)(fd, how == F_LOCK ? F_TLOCK : how, n),
-		      LIBC(lockf)(fd, how, n));
-}
+	int saved = errno;
 
-HOOK int lockf64(int fd, int how, off64_t n)
-{
-	TRY_THEN_WAIT(how == F_LOCK, LIBC(lockf64)(fd, how == F_LOCK ? F_TLOCK : how, n),
-		      LIBC(lockf64)(fd, how, n));
-}
+	hook_point();
+	int result = IO_REPEATING(LIBC(fcntl)(fd, attempt, arg));
 
-/* --- fcntl --- */
-
-/* The commands that wait. */
-static bool fcntl_waits(int command)
-{
-	return command == F_SETLKW || command == F_OFD_SETLKW;
+	if (result == -EAGAIN || result == -EACCES)
+		result = IO_REPEATING(LIBC(fcntl)(fd, command, arg));
+	return (int)io_return(result, saved);
 }
 
 /* All commands take no argument, an int or a pointer; the C ABIs pass each as a word. */
@@ -71,10 +50,11 @@ static int do_fcntl(int fd, int command, void *arg)
 {
 	if (command == F_SETFL)
 		hint_set(fd, HINT_SHORT_WAIT, false); /* IOWAIT-5: it may be O_NONBLOCK */
-	if (!fcntl_waits(command))
-		return LIBC(fcntl)(fd, command, arg);
-	TRY_THEN_WAIT(true, LIBC(fcntl)(fd, command == F_SETLKW ? F_SETLK : F_OFD_SETLK, arg),
-		      LIBC(fcntl)(fd, command, arg));
+	if (command == F_SETLKW && hook_how() != HOOK_LIBC)
+		return lock_record(fd, command, F_SETLK, arg);
+	if (command == F_OFD_SETLKW && hook_how() != HOOK_LIBC)
+		return lock_record(fd, command, F_OFD_SETLK, arg);
+	return LIBC(fcntl)(fd, command, arg);
 }
 
 HOOK int fcntl(int fd, int command, ...)
@@ -88,13 +68,15 @@ HOOK int fcntl(int fd, int command, ...)
 	return do_fcntl(fd, command, arg);
 }
 
-HOOK int fcntl64(int fd, int command, ...)
+HOOK_ALIAS(fcntl64, fcntl);
+
+HOOK int lockf(int fd, int how, off_t n)
 {
-	va_list ap;
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_CUR, .l_len = n };
 
-	va_start(ap, command);
-	void *arg = va_arg(ap, void *);
-
-	va_end(ap);
-	return do_fcntl(fd, command, arg);
+	if (how == F_LOCK) /* as libc does it */
+		return do_fcntl(fd, F_SETLKW, &lock);
+	return POINT_REPEATING(LIBC(lockf)(fd, how, n));
 }
+
+HOOK_ALIAS(lockf64, lockf);

@@ -183,13 +183,7 @@ static long wait_parked(const struct futex_call *c)
 
 static long futex_wait(const struct futex_call *c)
 {
-	enum hook_how how = hook_how();
-
-	if (how == HOOK_LIBC)
-		return in_kernel(c);
-	if (how == HOOK_PARK && parks(c))
-		return wait_parked(c);
-	return HOOK_BLOCKING(in_kernel(c));
+	return hook_parks() && parks(c) ? wait_parked(c) : HOOK_BLOCKING(in_kernel(c));
 }
 
 /* --- wakeups --- */

@@ -42,35 +42,69 @@ static inline enum hook_how hook_how(void)
 	return gp->resume & RESUME_OWN_TLS || gp->lockedm == m ? HOOK_PARK : HOOK_BLOCK;
 }
 
-/* The value of call, evaluated as blocking code, with the errno that it has set. */
+static inline bool hook_parks(void)
+{
+	return hook_how() == HOOK_PARK;
+}
+
+/* Always inlined: BLOCK-5 learns the lengths of blocking code by the place of the call. */
+static always_inline bool hook_block_begin(void)
+{
+	if (hook_how() == HOOK_LIBC)
+		return false;
+	gmp_block_enter();
+	if (signals_used())
+		mask_apply();
+	return true;
+}
+
+static inline void hook_block_end(void)
+{
+	int saved = errno;
+
+	handler_block_ending();
+	gmp_block_leave();
+	handler_block_ended();
+	errno = saved;
+}
+
+/* The value of call, with the errno that it has set: as blocking code in a green thread, otherwise
+ * (HOOK_LIBC) as it is. */
 #define HOOK_BLOCKING(call)                                                                        \
 	({                                                                                         \
-		gmp_block_enter();                                                                 \
-		if (signals_used())                                                                \
-			mask_apply();                                                              \
+		bool hook_blocks_ = hook_block_begin();                                            \
 		__auto_type hook_result_ = (call);                                                 \
-		int hook_errno_ = errno;                                                           \
-		handler_block_ending();                                                            \
-		gmp_block_leave();                                                                 \
-		handler_block_ended();                                                             \
-		errno = hook_errno_;                                                               \
+		if (hook_blocks_)                                                                  \
+			hook_block_end();                                                          \
 		hook_result_;                                                                      \
 	})
 
 /*
- * The same, repeated after an EINTR for which no handler of the caller has run: the signal was for
- * the green thread that the OS thread ran before (kill.c), or was forwarded (receiver.c).  Not for
- * calls with a time to wait as an argument, nor for close and connect, which have begun by then.  A
- * timeout of the socket begins again.
+ * The same, in blocking code repeated after an EINTR for which no handler of the caller has run:
+ * the signal was for the green thread that the OS thread ran before (kill.c), or was forwarded
+ * (receiver.c).  Not for calls with a time to wait as an argument, nor for close and connect, which
+ * have begun by then.  A timeout of the socket begins again.
  */
 #define HOOK_REPEATING(call)                                                                       \
 	HOOK_BLOCKING(({                                                                           \
 		__typeof__(call) repeated_;                                                        \
 		do {                                                                               \
-			handler_call_begin();                                                      \
+			if (hook_blocks_)                                                          \
+				handler_call_begin();                                              \
 			repeated_ = (call);                                                        \
-		} while (unlikely(repeated_ < 0) && errno == EINTR && !handler_has_run());         \
+		} while (hook_blocks_ && unlikely(repeated_ < 0) && errno == EINTR &&              \
+			 !handler_has_run());                                                      \
 		repeated_;                                                                         \
+	}))
+
+/* The value of call, which sets a signal mask for its time, in blocking code.  mask NULL: none. */
+#define HOOK_MASKED(mask, call)                                                                    \
+	HOOK_BLOCKING(({                                                                           \
+		uint64_t masked_before_ = mask_swap(mask);                                         \
+		int masked_result_ = (call), masked_errno_ = errno;                                \
+		mask_swap_back(mask, masked_before_);                                              \
+		errno = masked_errno_;                                                             \
+		masked_result_;                                                                    \
 	}))
 
 /* result >= 0, or -1 with errno set from a negative errno value. */

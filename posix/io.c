@@ -183,12 +183,7 @@ static inline ssize_t park_read(int fd, void *buf, size_t n)
 
 HOOK ssize_t read(int fd, void *buf, size_t n)
 {
-	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(read)(fd, buf, n);
-	case HOOK_BLOCK: return HOOK_REPEATING(LIBC(read)(fd, buf, n));
-	case HOOK_PARK: break;
-	}
-	return park_read(fd, buf, n);
+	return hook_parks() ? park_read(fd, buf, n) : HOOK_REPEATING(LIBC(read)(fd, buf, n));
 }
 
 HOOK ssize_t __read_chk(int fd, void *buf, size_t n, size_t room)
@@ -216,12 +211,7 @@ static ssize_t park_readv(int fd, const struct iovec *v, int count)
 
 HOOK ssize_t readv(int fd, const struct iovec *v, int count)
 {
-	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(readv)(fd, v, count);
-	case HOOK_BLOCK: return HOOK_REPEATING(LIBC(readv)(fd, v, count));
-	case HOOK_PARK: break;
-	}
-	return park_readv(fd, v, count);
+	return hook_parks() ? park_readv(fd, v, count) : HOOK_REPEATING(LIBC(readv)(fd, v, count));
 }
 
 /* --- write --- */
@@ -315,12 +305,7 @@ static inline ssize_t park_write(int fd, const void *buf, size_t n)
 
 HOOK ssize_t write(int fd, const void *buf, size_t n)
 {
-	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(write)(fd, buf, n);
-	case HOOK_BLOCK: return HOOK_REPEATING(LIBC(write)(fd, buf, n));
-	case HOOK_PARK: break;
-	}
-	return park_write(fd, buf, n);
+	return hook_parks() ? park_write(fd, buf, n) : HOOK_REPEATING(LIBC(write)(fd, buf, n));
 }
 
 /* After `done` bytes of a writev: the rest, one buffer after the other.  IO-3 holds: a larger
@@ -387,10 +372,6 @@ static ssize_t park_writev(int fd, const struct iovec *v, int count)
 
 HOOK ssize_t writev(int fd, const struct iovec *v, int count)
 {
-	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(writev)(fd, v, count);
-	case HOOK_BLOCK: return HOOK_REPEATING(LIBC(writev)(fd, v, count));
-	case HOOK_PARK: break;
-	}
-	return park_writev(fd, v, count);
+	return hook_parks() ? park_writev(fd, v, count)
+			    : HOOK_REPEATING(LIBC(writev)(fd, v, count));
 }

@@ -142,14 +142,11 @@ int thread_join(pthread_t self, void **value, clockid_t clock, const struct time
 	return err;
 }
 
-/* libc's function for a thread that is no green thread: call waits for it. */
-#define JOIN_OTHER(call) (hook_how() == HOOK_LIBC ? (call) : HOOK_BLOCKING(call))
-
 HOOK int pthread_join(pthread_t self, void **value)
 {
 	int err = thread_join(self, value, CLOCK_MONOTONIC, NULL, false);
 
-	return err == NOT_GREEN ? JOIN_OTHER(LIBC(pthread_join)(self, value)) : err;
+	return err == NOT_GREEN ? HOOK_BLOCKING(LIBC(pthread_join)(self, value)) : err;
 }
 
 HOOK int pthread_tryjoin_np(pthread_t self, void **value)
@@ -163,7 +160,8 @@ HOOK int pthread_timedjoin_np(pthread_t self, void **value, const struct timespe
 {
 	int err = thread_join(self, value, CLOCK_REALTIME, until, false);
 
-	return err == NOT_GREEN ? JOIN_OTHER(LIBC(pthread_timedjoin_np)(self, value, until)) : err;
+	return err == NOT_GREEN ? HOOK_BLOCKING(LIBC(pthread_timedjoin_np)(self, value, until))
+				: err;
 }
 
 HOOK int pthread_clockjoin_np(pthread_t self, void **value, clockid_t clock,
@@ -173,8 +171,9 @@ HOOK int pthread_clockjoin_np(pthread_t self, void **value, clockid_t clock,
 
 	if (clock == CLOCK_MONOTONIC || clock == CLOCK_REALTIME)
 		err = thread_join(self, value, clock, until, false);
-	return err == NOT_GREEN ? JOIN_OTHER(LIBC(pthread_clockjoin_np)(self, value, clock, until))
-				: err;
+	return err == NOT_GREEN
+		       ? HOOK_BLOCKING(LIBC(pthread_clockjoin_np)(self, value, clock, until))
+		       : err;
 }
 
 int thread_detach(pthread_t self)

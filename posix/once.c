@@ -99,16 +99,15 @@ static void once_await(pthread_once_t *once)
 	lot_unlock(b);
 }
 
-static void once_await_by(pthread_once_t *once, enum hook_how how)
+static void once_await_by(pthread_once_t *once)
 {
-	switch (how) {
-	case HOOK_LIBC: once_await(once); break;
-	case HOOK_BLOCK: HOOK_BLOCKING((once_await(once), 0)); break;
-	case HOOK_PARK:
-		handler_wait_begin();
-		once_await(once);
-		handler_wait_end();
+	if (!hook_parks()) {
+		HOOK_BLOCKING((once_await(once), 0));
+		return;
 	}
+	handler_wait_begin();
+	once_await(once);
+	handler_wait_end();
 }
 
 void once_call(pthread_once_t *once, void (*fn)(void))
@@ -118,7 +117,7 @@ void once_call(pthread_once_t *once, void (*fn)(void))
 
 	while ((s = ld_acq(word_of(once))) != DONE) { /* ORD(once) */
 		if (is_running(s)) {
-			once_await_by(once, hook_how());
+			once_await_by(once);
 			errno = saved;
 		} else if (cas_acq(word_of(once), &s, generation | RUNNING)) { /* ORD(once) */
 			once_run(once, fn);

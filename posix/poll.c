@@ -32,16 +32,6 @@ static int finish(int result, int saved)
 	return (int)io_return(result, saved);
 }
 
-/* The value of call, which sets a signal mask for its time, in blocking code.  mask NULL: none. */
-#define MASKED(mask, call)                                                                         \
-	HOOK_BLOCKING(({                                                                           \
-		uint64_t masked_before_ = mask_swap(mask);                                         \
-		int masked_result_ = (call), masked_errno_ = errno;                                \
-		mask_swap_back(mask, masked_before_);                                              \
-		errno = masked_errno_;                                                             \
-		masked_result_;                                                                    \
-	}))
-
 /* --- times --- */
 
 static bool is_valid(int64_t s, int64_t part, int64_t parts)
@@ -105,12 +95,9 @@ static int park_poll(struct pollfd *fds, nfds_t n, int64_t deadline)
 
 HOOK int poll(struct pollfd *fds, nfds_t n, int timeout)
 {
-	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(poll)(fds, n, timeout);
-	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(poll)(fds, n, timeout));
-	case HOOK_PARK: break;
-	}
-	return park_poll(fds, n, timeout < 0 ? GMP_FOREVER : gmp_deadline(timeout * GMP_MS));
+	return hook_parks() ? park_poll(fds, n,
+					timeout < 0 ? GMP_FOREVER : gmp_deadline(timeout * GMP_MS))
+			    : HOOK_BLOCKING(LIBC(poll)(fds, n, timeout));
 }
 
 HOOK int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t room)
@@ -125,7 +112,7 @@ static int park_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeo
 {
 	if (mask || (timeout && !is_valid(timeout->tv_sec, timeout->tv_nsec, GMP_S))) {
 		cancel_point();
-		return MASKED(mask, LIBC(ppoll)(fds, n, timeout, mask));
+		return HOOK_MASKED(mask, LIBC(ppoll)(fds, n, timeout, mask));
 	}
 	return park_poll(fds, n,
 			 timeout ? deadline_of(timeout->tv_sec, timeout->tv_nsec) : GMP_FOREVER);
@@ -133,12 +120,8 @@ static int park_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeo
 
 HOOK int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
 {
-	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(ppoll)(fds, n, timeout, mask);
-	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(ppoll)(fds, n, timeout, mask));
-	case HOOK_PARK: break;
-	}
-	return park_ppoll(fds, n, timeout, mask);
+	return hook_parks() ? park_ppoll(fds, n, timeout, mask)
+			    : HOOK_BLOCKING(LIBC(ppoll)(fds, n, timeout, mask));
 }
 
 HOOK int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
@@ -289,11 +272,8 @@ HOOK int select(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval *
 {
 	int saved = errno;
 
-	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(select)(n, in, out, except, timeout);
-	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(select)(n, in, out, except, timeout));
-	case HOOK_PARK: break;
-	}
+	if (!hook_parks())
+		return HOOK_BLOCKING(LIBC(select)(n, in, out, except, timeout));
 	cancel_point();
 	hook_checkpoint();
 	struct select_call c = { .n = n, .sets = { in, out, except }, .deadline = GMP_FOREVER };
@@ -318,18 +298,15 @@ HOOK int pselect(int n, fd_set *in, fd_set *out, fd_set *except, const struct ti
 {
 	int saved = errno;
 
-	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(pselect)(n, in, out, except, timeout, mask);
-	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(pselect)(n, in, out, except, timeout, mask));
-	case HOOK_PARK: break;
-	}
+	if (!hook_parks())
+		return HOOK_BLOCKING(LIBC(pselect)(n, in, out, except, timeout, mask));
 	cancel_point();
 	hook_checkpoint();
 	struct select_call c = { .n = n, .sets = { in, out, except }, .deadline = GMP_FOREVER };
 
 	if (mask || n < 0 || n > SELECT_MOST ||
 	    (timeout && !is_valid(timeout->tv_sec, timeout->tv_nsec, GMP_S)))
-		return MASKED(mask, LIBC(pselect)(n, in, out, except, timeout, mask));
+		return HOOK_MASKED(mask, LIBC(pselect)(n, in, out, except, timeout, mask));
 	if (timeout)
 		c.deadline = deadline_of(timeout->tv_sec, timeout->tv_nsec);
 	return finish(select_call(&c), saved);
@@ -355,8 +332,8 @@ static int epoll_blocking(int fd, struct epoll_event *events, int n, int64_t dea
 
 	s->ran = false;
 	do
-		got = IO_SYS(
-			MASKED(mask, LIBC(epoll_pwait)(fd, events, n, ms_until(deadline), mask)));
+		got = IO_SYS(HOOK_MASKED(
+			mask, LIBC(epoll_pwait)(fd, events, n, ms_until(deadline), mask)));
 	while (got == -EINTR && !s->ran);
 	return got;
 }
@@ -394,20 +371,12 @@ static int park_epoll(int fd, struct epoll_event *events, int n, int timeout, co
 
 HOOK int epoll_wait(int fd, struct epoll_event *events, int n, int timeout)
 {
-	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(epoll_wait)(fd, events, n, timeout);
-	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(epoll_wait)(fd, events, n, timeout));
-	case HOOK_PARK: break;
-	}
-	return park_epoll(fd, events, n, timeout, NULL);
+	return hook_parks() ? park_epoll(fd, events, n, timeout, NULL)
+			    : HOOK_BLOCKING(LIBC(epoll_wait)(fd, events, n, timeout));
 }
 
 HOOK int epoll_pwait(int fd, struct epoll_event *events, int n, int timeout, const sigset_t *mask)
 {
-	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(epoll_pwait)(fd, events, n, timeout, mask);
-	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(epoll_pwait)(fd, events, n, timeout, mask));
-	case HOOK_PARK: break;
-	}
-	return park_epoll(fd, events, n, timeout, mask);
+	return hook_parks() ? park_epoll(fd, events, n, timeout, mask)
+			    : HOOK_BLOCKING(LIBC(epoll_pwait)(fd, events, n, timeout, mask));
 }

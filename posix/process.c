@@ -28,22 +28,12 @@
 #include "posix/mask.h"
 #include "posix/receiver.h"
 #include "posix/user.h"
-
-/* The value of call, which may wait, in each kind of caller; by: how blocking code evaluates it. */
-#define MAY_WAIT(waits, by, call)                                                                  \
-	({                                                                                         \
-		enum hook_how how_ = hook_how();                                                   \
-		if (how_ == HOOK_LIBC)                                                             \
-			return call;                                                               \
-		if (how_ == HOOK_PARK)                                                             \
-			cancel_point();                                                            \
-		!(waits) ? (call) : by(call);                                                      \
-	})
+#include "posix/vfork.h"
 
 /* result > 0: a child has changed its state. */
 static pid_t waited(pid_t result)
 {
-	if (result > 0 && signals_used())
+	if (result > 0 && signals_used() && hook_how() != HOOK_LIBC)
 		receiver_settle();
 	return result;
 }
@@ -67,38 +57,41 @@ static pid_t wait_for(pid_t pid, int *status)
 	return (pid_t)hook_return(waited(result));
 }
 
+HOOK pid_t wait4(pid_t pid, int *status, int flags, struct rusage *usage)
+{
+	if (pid > 0 && !flags && !usage && hook_parks())
+		return wait_for(pid, status);
+	hook_point();
+	return waited(flags & WNOHANG ? LIBC(wait4)(pid, status, flags, usage)
+				      : HOOK_REPEATING(LIBC(wait4)(pid, status, flags, usage)));
+}
+
+/* By wait4, as in libc. */
 HOOK pid_t waitpid(pid_t pid, int *status, int flags)
 {
-	if (pid > 0 && !flags && hook_how() == HOOK_PARK)
-		return wait_for(pid, status);
-	return waited(
-		MAY_WAIT(!(flags & WNOHANG), HOOK_REPEATING, LIBC(waitpid)(pid, status, flags)));
-}
-
-HOOK pid_t wait(int *status)
-{
-	return waited(MAY_WAIT(true, HOOK_REPEATING, LIBC(wait)(status)));
-}
-
-HOOK int waitid(idtype_t type, id_t id, siginfo_t *info, int flags)
-{
-	int result =
-		MAY_WAIT(!(flags & WNOHANG), HOOK_REPEATING, LIBC(waitid)(type, id, info, flags));
-
-	waited(result == 0 && (!(flags & WNOHANG) || !info || info->si_pid));
-	return result;
+	return wait4(pid, status, flags, NULL);
 }
 
 HOOK pid_t wait3(int *status, int flags, struct rusage *usage)
 {
-	return waited(
-		MAY_WAIT(!(flags & WNOHANG), HOOK_REPEATING, LIBC(wait3)(status, flags, usage)));
+	return wait4(-1, status, flags, usage);
 }
 
-HOOK pid_t wait4(pid_t pid, int *status, int flags, struct rusage *usage)
+HOOK pid_t wait(int *status)
 {
-	return waited(MAY_WAIT(!(flags & WNOHANG), HOOK_REPEATING,
-			       LIBC(wait4)(pid, status, flags, usage)));
+	return wait4(-1, status, 0, NULL);
+}
+
+HOOK int waitid(idtype_t type, id_t id, siginfo_t *info, int flags)
+{
+	bool waits = !(flags & WNOHANG);
+
+	hook_point();
+	int result = waits ? HOOK_REPEATING(LIBC(waitid)(type, id, info, flags))
+			   : LIBC(waitid)(type, id, info, flags);
+
+	waited(result == 0 && (waits || !info || info->si_pid));
+	return result;
 }
 
 /* system by an OS thread with this mask, a result of mask_block. */
@@ -112,25 +105,11 @@ static int system_as(const char *command, uint64_t mask)
 	return status;
 }
 
-/* popen by an OS thread with the mask of the caller. */
-static FILE *popen_as(const char *command, const char *mode)
-{
-	uint64_t before = mask_for_child();
-	FILE *f = LIBC(popen)(command, mode);
-	int saved = errno;
-
-	mask_after_child(before);
-	errno = saved;
-	return f;
-}
-
 HOOK int system(const char *command)
 {
-	enum hook_how how = hook_how();
-
-	if (how == HOOK_LIBC || !command)
+	if (!command)
 		return LIBC(system)(command);
-	if (how == HOOK_BLOCK)
+	if (!hook_parks())
 		return HOOK_BLOCKING(LIBC(system)(command));
 	cancel_point();
 	uint64_t old = mask_block(mask_bit(SIGCHLD));
@@ -144,16 +123,14 @@ HOOK int system(const char *command)
 
 HOOK FILE *popen(const char *command, const char *mode)
 {
-	if (hook_how() == HOOK_LIBC)
-		return LIBC(popen)(command, mode);
-	if (hook_how() == HOOK_PARK)
-		cancel_point();
-	return HOOK_BLOCKING(popen_as(command, mode));
+	hook_point();
+	return HOOK_CHILD(LIBC(popen)(command, mode));
 }
 
 HOOK int pclose(FILE *f)
 {
-	int status = MAY_WAIT(true, HOOK_BLOCKING, LIBC(pclose)(f));
+	hook_point();
+	int status = HOOK_BLOCKING(LIBC(pclose)(f));
 
 	waited(status != -1);
 	return status;

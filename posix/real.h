@@ -53,7 +53,8 @@ int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)
 int capset(struct __user_cap_header_struct *header, struct __user_cap_data_struct *const data);
 
 /* clone by another name. */
-int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...);
+int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
+	__attribute__((nothrow, leaf));
 
 /* What a program's first code calls. */
 int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv, void (*init)(void),
@@ -75,5 +76,9 @@ void gmp__real_resolve(void);
 
 /* A replacement is exported under libc's name. */
 #define HOOK __attribute__((visibility("default")))
+
+/* The replacement `of` has a second name: libc has the same function by both. */
+#define HOOK_ALIAS(name, of)                                                                       \
+	extern __typeof__(name) name __attribute__((alias(#of), visibility("default")))
 
 #endif

@@ -111,12 +111,8 @@ static ssize_t park_recvfrom(const struct recv_args *a)
 
 HOOK ssize_t recv(int fd, void *buf, size_t n, int flags)
 {
-	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(recv)(fd, buf, n, flags);
-	case HOOK_BLOCK: return HOOK_REPEATING(LIBC(recv)(fd, buf, n, flags));
-	case HOOK_PARK: break;
-	}
-	return park_recvfrom(&(struct recv_args){ fd, flags, buf, n, NULL, NULL });
+	return hook_parks() ? park_recvfrom(&(struct recv_args){ fd, flags, buf, n, NULL, NULL })
+			    : HOOK_REPEATING(LIBC(recv)(fd, buf, n, flags));
 }
 
 HOOK ssize_t __recv_chk(int fd, void *buf, size_t n, size_t room, int flags)
@@ -128,12 +124,8 @@ HOOK ssize_t __recv_chk(int fd, void *buf, size_t n, size_t room, int flags)
 
 HOOK ssize_t recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr *from, socklen_t *len)
 {
-	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(recvfrom)(fd, buf, n, flags, from, len);
-	case HOOK_BLOCK: return HOOK_REPEATING(LIBC(recvfrom)(fd, buf, n, flags, from, len));
-	case HOOK_PARK: break;
-	}
-	return park_recvfrom(&(struct recv_args){ fd, flags, buf, n, from, len });
+	return hook_parks() ? park_recvfrom(&(struct recv_args){ fd, flags, buf, n, from, len })
+			    : HOOK_REPEATING(LIBC(recvfrom)(fd, buf, n, flags, from, len));
 }
 
 HOOK ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t room, int flags,
@@ -168,11 +160,8 @@ HOOK ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 {
 	int saved = errno;
 
-	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(recvmsg)(fd, m, flags);
-	case HOOK_BLOCK: return HOOK_REPEATING(LIBC(recvmsg)(fd, m, flags));
-	case HOOK_PARK: break;
-	}
+	if (!hook_parks())
+		return HOOK_REPEATING(LIBC(recvmsg)(fd, m, flags));
 	cancel_point();
 	hook_checkpoint();
 	if (flags & MSG_WAITALL)
@@ -254,11 +243,8 @@ HOOK int recvmmsg(int fd, struct mmsghdr *m, unsigned n, int flags, struct times
 {
 	int saved = errno;
 
-	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(recvmmsg)(fd, m, n, flags, timeout);
-	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(recvmmsg)(fd, m, n, flags, timeout));
-	case HOOK_PARK: break;
-	}
+	if (!hook_parks())
+		return HOOK_BLOCKING(LIBC(recvmmsg)(fd, m, n, flags, timeout));
 	cancel_point();
 	hook_checkpoint();
 	struct timespec time;

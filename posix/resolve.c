@@ -23,9 +23,13 @@ enum { LOOKUPS = 128 };
 /* No handler runs on a caller that waits for it: siglongjmp would keep the slot. */
 static gmp_sem slots = GMP_SEM_INIT(LOOKUPS);
 
-/* Take a slot.  False: gmp_cancel has ended the wait, and the lookup continues without one. */
+/* Take a slot.  False: gmp_cancel has ended the wait, and the lookup continues without one; or the
+ * caller is no green thread. */
 static bool slot_acquire(void)
 {
+	if (hook_how() == HOOK_LIBC)
+		return false;
+	hook_point();
 	int err = gmp_sem_acquire(&slots);
 
 	if (err == -ECANCELED)
@@ -63,11 +67,6 @@ static noinline void set_h_errno(int err)
 /* The value of call in each kind of caller. */
 #define LOOKUP(call)                                                                               \
 	({                                                                                         \
-		enum hook_how how_ = hook_how();                                                   \
-		if (how_ == HOOK_LIBC)                                                             \
-			return call;                                                               \
-		if (how_ == HOOK_PARK)                                                             \
-			cancel_point();                                                            \
 		int h_errno_ = 0;                                                                  \
 		bool held_ = slot_acquire();                                                       \
 		__auto_type lookup_result_ = HOOK_BLOCKING(({                                      \

@@ -205,11 +205,11 @@ static int rw_try(pthread_rwlock_t *rw, bool writes)
 static int rw_lock_until(pthread_rwlock_t *rw, bool writes, clockid_t clock,
 			 const struct timespec *abs)
 {
-	enum hook_how how = hook_how();
+	bool parks = hook_parks();
 	int64_t deadline;
 	int saved = errno;
 
-	if (how == HOOK_PARK)
+	if (parks)
 		chaos_point();
 	int err = rw_try(rw, writes);
 
@@ -218,12 +218,8 @@ static int rw_lock_until(pthread_rwlock_t *rw, bool writes, clockid_t clock,
 	err = parked_deadline(clock, abs, &deadline);
 	if (err)
 		return err;
-	if (how == HOOK_PARK)
-		err = rw_lock_parked(rw, writes, deadline);
-	else if (how == HOOK_BLOCK)
-		err = HOOK_BLOCKING(rw_lock(rw, writes, deadline, false));
-	else
-		err = rw_lock(rw, writes, deadline, false);
+	err = parks ? rw_lock_parked(rw, writes, deadline)
+		    : HOOK_BLOCKING(rw_lock(rw, writes, deadline, false));
 	errno = saved;
 	return err;
 }

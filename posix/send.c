@@ -118,23 +118,15 @@ static ssize_t park_sendto(int fd, const void *buf, size_t n, int flags, const s
 
 HOOK ssize_t send(int fd, const void *buf, size_t n, int flags)
 {
-	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(send)(fd, buf, n, flags);
-	case HOOK_BLOCK: return HOOK_REPEATING(LIBC(send)(fd, buf, n, flags));
-	case HOOK_PARK: break;
-	}
-	return park_sendto(fd, buf, n, flags, NULL, 0);
+	return hook_parks() ? park_sendto(fd, buf, n, flags, NULL, 0)
+			    : HOOK_REPEATING(LIBC(send)(fd, buf, n, flags));
 }
 
 HOOK ssize_t sendto(int fd, const void *buf, size_t n, int flags, const struct sockaddr *to,
 		    socklen_t len)
 {
-	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(sendto)(fd, buf, n, flags, to, len);
-	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(sendto)(fd, buf, n, flags, to, len));
-	case HOOK_PARK: break;
-	}
-	return park_sendto(fd, buf, n, flags, to, len);
+	return hook_parks() ? park_sendto(fd, buf, n, flags, to, len)
+			    : HOOK_BLOCKING(LIBC(sendto)(fd, buf, n, flags, to, len));
 }
 
 /* --- messages --- */
@@ -183,12 +175,8 @@ static ssize_t park_sendmsg(int fd, const struct msghdr *m, int flags)
 
 HOOK ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 {
-	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(sendmsg)(fd, m, flags);
-	case HOOK_BLOCK: return HOOK_REPEATING(LIBC(sendmsg)(fd, m, flags));
-	case HOOK_PARK: break;
-	}
-	return park_sendmsg(fd, m, flags);
+	return hook_parks() ? park_sendmsg(fd, m, flags)
+			    : HOOK_REPEATING(LIBC(sendmsg)(fd, m, flags));
 }
 
 /*
@@ -235,11 +223,8 @@ HOOK int sendmmsg(int fd, struct mmsghdr *m, unsigned n, int flags)
 {
 	int saved = errno;
 
-	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(sendmmsg)(fd, m, n, flags);
-	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(sendmmsg)(fd, m, n, flags));
-	case HOOK_PARK: break;
-	}
+	if (!hook_parks())
+		return HOOK_BLOCKING(LIBC(sendmmsg)(fd, m, n, flags));
 	cancel_point();
 	hook_checkpoint();
 	if (n == 0)

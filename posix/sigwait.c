@@ -109,20 +109,18 @@ static int wait_kernel(const sigset_t *set, siginfo_t *info, const struct timesp
 static int wait_for_info(const sigset_t *set, siginfo_t *info, const struct timespec *timeout)
 {
 	siginfo_t got;
-	enum hook_how how = hook_how();
 	struct timespec time;
 	uint64_t mask;
 
-	if (how == HOOK_PARK)
-		cancel_point();
+	hook_point();
 	if (!user_read(&mask, set, sizeof(mask)) ||
 	    (timeout && !user_read(&time, timeout, sizeof(time))))
 		return (int)hook_return(-EFAULT);
 	sigset_t copy = mask_set(mask);
 
 	timeout = timeout ? &time : NULL;
-	int signo = how == HOOK_LIBC ? LIBC(sigtimedwait)(&copy, &got, timeout)
-				     : HOOK_BLOCKING(wait_kernel(&copy, &got, timeout));
+	int signo = hook_how() == HOOK_LIBC ? LIBC(sigtimedwait)(&copy, &got, timeout)
+					    : HOOK_BLOCKING(wait_kernel(&copy, &got, timeout));
 
 	if (signo < 0 && errno == ECANCELED)
 		cancel_point(); /* ends the caller */
@@ -181,7 +179,7 @@ static bool wait_handler(int *err)
 	return ran || s->ran;
 }
 
-/* A thread of kill.c parks.  mask: NULL: its own. */
+/* mask: NULL: that of the thread. */
 static int suspend_parked(const sigset_t *mask)
 {
 	struct signal_state *s = gmp__signal_state();
@@ -221,43 +219,35 @@ static int suspend(const sigset_t *set)
 	return result;
 }
 
+/* True for a thread of kill.c, which parks. */
+static bool parks_for_handler(void)
+{
+	if (!hook_parks())
+		return false;
+	receiver_begin();
+	return kill_reaches_caller();
+}
+
 HOOK int pause(void)
 {
-	enum hook_how how = hook_how();
-
-	if (how == HOOK_LIBC)
+	if (hook_how() == HOOK_LIBC)
 		return LIBC(pause)();
-	if (how == HOOK_PARK)
-		receiver_begin(); /* then another thread than main parks */
-	if (how == HOOK_PARK && kill_reaches_caller())
+	if (parks_for_handler())
 		return suspend_parked(NULL);
-	if (how == HOOK_PARK)
-		cancel_point();
+	hook_point();
 	return HOOK_BLOCKING(suspend(NULL));
 }
 
 HOOK int sigsuspend(const sigset_t *set)
 {
-	enum hook_how how = hook_how();
-
-	if (how == HOOK_LIBC)
+	if (hook_how() == HOOK_LIBC)
 		return LIBC(sigsuspend)(set);
 	if (!user_reads(set, sizeof(uint64_t)))
 		return (int)hook_return(-EFAULT);
-	if (how == HOOK_PARK)
-		receiver_begin();
-	if (how == HOOK_PARK && kill_reaches_caller())
+	if (parks_for_handler())
 		return suspend_parked(set);
-	if (how == HOOK_PARK)
-		cancel_point();
-	return HOOK_BLOCKING(({
-		uint64_t before = mask_swap(set);
-		int result = suspend(set), err = errno;
-
-		mask_swap_back(set, before);
-		errno = err;
-		result;
-	}));
+	hook_point();
+	return HOOK_MASKED(set, suspend(set));
 }
 
 /* --- sigpending --- */

@@ -110,22 +110,14 @@ static int park_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 
 HOOK int accept(int fd, struct sockaddr *addr, socklen_t *len)
 {
-	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(accept)(fd, addr, len);
-	case HOOK_BLOCK: return HOOK_REPEATING(LIBC(accept)(fd, addr, len));
-	case HOOK_PARK: break;
-	}
-	return park_accept(fd, addr, len, 0);
+	return hook_parks() ? park_accept(fd, addr, len, 0)
+			    : HOOK_REPEATING(LIBC(accept)(fd, addr, len));
 }
 
 HOOK int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
-	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(accept4)(fd, addr, len, flags);
-	case HOOK_BLOCK: return HOOK_REPEATING(LIBC(accept4)(fd, addr, len, flags));
-	case HOOK_PARK: break;
-	}
-	return park_accept(fd, addr, len, flags);
+	return hook_parks() ? park_accept(fd, addr, len, flags)
+			    : HOOK_REPEATING(LIBC(accept4)(fd, addr, len, flags));
 }
 
 /* --- connect --- */
@@ -237,12 +229,10 @@ static int park_connect(int fd, const struct sockaddr *addr, socklen_t len)
 
 HOOK int connect(int fd, const struct sockaddr *addr, socklen_t len)
 {
-	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(connect)(fd, addr, len);
-	case HOOK_BLOCK: kind_forget(fd); return HOOK_BLOCKING(LIBC(connect)(fd, addr, len));
-	case HOOK_PARK: break;
-	}
-	return park_connect(fd, addr, len);
+	if (hook_parks())
+		return park_connect(fd, addr, len);
+	kind_forget(fd);
+	return HOOK_BLOCKING(LIBC(connect)(fd, addr, len));
 }
 
 /* --- shutdown --- */
@@ -279,12 +269,7 @@ static int park_shutdown(int fd, int how)
 
 HOOK int shutdown(int fd, int how)
 {
-	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(shutdown)(fd, how);
-	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(shutdown)(fd, how));
-	case HOOK_PARK: break;
-	}
-	return park_shutdown(fd, how);
+	return hook_parks() ? park_shutdown(fd, how) : HOOK_BLOCKING(LIBC(shutdown)(fd, how));
 }
 
 /* --- sendfile --- */
@@ -342,15 +327,8 @@ static ssize_t park_sendfile(int to, int from, off_t *at, size_t n)
 
 HOOK ssize_t sendfile(int to, int from, off_t *at, size_t n)
 {
-	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(sendfile)(to, from, at, n);
-	case HOOK_BLOCK: return HOOK_REPEATING(LIBC(sendfile)(to, from, at, n));
-	case HOOK_PARK: break;
-	}
-	return park_sendfile(to, from, at, n);
+	return hook_parks() ? park_sendfile(to, from, at, n)
+			    : HOOK_REPEATING(LIBC(sendfile)(to, from, at, n));
 }
 
-HOOK ssize_t sendfile64(int to, int from, off64_t *at, size_t n)
-{
-	return sendfile(to, from, at, n);
-}
+HOOK_ALIAS(sendfile64, sendfile);

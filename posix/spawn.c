@@ -170,28 +170,14 @@ pid_t gmp__vfork_end(int begun, long result)
 	return (pid_t)hook_return(result);
 }
 
-/* A call that makes a child, as blocking code with the mask of the green thread.  In HOOK_LIBC it
- * returns from the replacement with the result of libc. */
-#define SPAWNING(call)                                                                             \
-	({                                                                                         \
-		if (hook_how() == HOOK_LIBC)                                                       \
-			return call;                                                               \
-		HOOK_BLOCKING(({                                                                   \
-			uint64_t before_ = mask_for_child();                                       \
-			__auto_type spawned_ = (call);                                             \
-			mask_after_child(before_);                                                 \
-			spawned_;                                                                  \
-		}));                                                                               \
-	})
-
 HOOK int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
 		     const posix_spawnattr_t *attr, char *const argv[], char *const env[])
 {
-	return SPAWNING(LIBC(posix_spawn)(pid, path, actions, attr, argv, env));
+	return HOOK_CHILD(LIBC(posix_spawn)(pid, path, actions, attr, argv, env));
 }
 
 HOOK int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
 		      const posix_spawnattr_t *attr, char *const argv[], char *const env[])
 {
-	return SPAWNING(LIBC(posix_spawnp)(pid, file, actions, attr, argv, env));
+	return HOOK_CHILD(LIBC(posix_spawnp)(pid, file, actions, attr, argv, env));
 }

@@ -104,11 +104,8 @@ static int read_time(struct timespec *to, const struct timespec *t)
 
 HOOK int nanosleep(const struct timespec *t, struct timespec *rest)
 {
-	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(nanosleep)(t, rest);
-	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(nanosleep)(t, rest));
-	case HOOK_PARK: break;
-	}
+	if (!hook_parks())
+		return HOOK_BLOCKING(LIBC(nanosleep)(t, rest));
 	struct timespec time;
 	int err = read_time(&time, t);
 
@@ -153,11 +150,8 @@ HOOK unsigned sleep(unsigned seconds)
 {
 	struct timespec t = { seconds, 0 }, rest = { 0 };
 
-	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(sleep)(seconds);
-	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(sleep)(seconds));
-	case HOOK_PARK: break;
-	}
+	if (!hook_parks())
+		return HOOK_BLOCKING(LIBC(sleep)(seconds));
 	int saved = errno, err = sleep_for(CLOCK_REALTIME, &t, &rest);
 
 	errno = err ? err : saved;
@@ -168,12 +162,8 @@ HOOK int usleep(useconds_t us)
 {
 	struct timespec t = { us / 1000000, us % 1000000 * 1000L };
 
-	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(usleep)(us);
-	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(usleep)(us));
-	case HOOK_PARK: break;
-	}
-	return (int)hook_return(-sleep_for(CLOCK_REALTIME, &t, NULL));
+	return hook_parks() ? (int)hook_return(-sleep_for(CLOCK_REALTIME, &t, NULL))
+			    : HOOK_BLOCKING(LIBC(usleep)(us));
 }
 
 static uint64_t switches_here(void)
@@ -187,11 +177,8 @@ static uint64_t switches_here(void)
  * green thread, another thread of the program, or another process. */
 HOOK int sched_yield(void)
 {
-	switch (hook_how()) {
-	case HOOK_LIBC: return LIBC(sched_yield)();
-	case HOOK_BLOCK: return HOOK_BLOCKING(LIBC(sched_yield)());
-	case HOOK_PARK: break;
-	}
+	if (!hook_parks())
+		return HOOK_BLOCKING(LIBC(sched_yield)());
 	handler_wait_begin(); /* a signal hardly finds a caller that yields all the time */
 	uint64_t before = switches_here();
 
