@@ -114,9 +114,7 @@ static int barrier_wait_parked(pthread_barrier_t *bar)
 
 	do {
 		left = false;
-		handler_wait_begin();
-		result = barrier_wait(bar, &left);
-		handler_wait_end();
+		result = HANDLER_WAIT(barrier_wait(bar, &left));
 	} while (left);
 	return result;
 }

@@ -230,9 +230,8 @@ static int wait_green(const struct cond_wait *w)
 	if (err)
 		return err;
 	cancel_point();
-	handler_wait_begin();
-	err = wait_parked(w, deadline, &result);
-	handler_wait_end(); /* handlers run while the mutex is unlocked */
+	err = HANDLER_WAIT(
+		wait_parked(w, deadline, &result)); /* the mutex is unlocked for handlers */
 	if (err)
 		return err;
 	err = mutex_lock(w->m);

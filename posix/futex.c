@@ -172,11 +172,9 @@ static long wait_parked(const struct futex_call *c)
 		return hook_return(-EAGAIN);
 	int64_t deadline = deadline_of(c);
 
-	do {
-		handler_wait_begin();
-		err = wait_once(c->word, c->val, deadline);
-		handler_wait_end();
-	} while (err == -EINTR && !c->timeout && handler_restarts());
+	do
+		err = HANDLER_WAIT(wait_once(c->word, c->val, deadline));
+	while (err == -EINTR && !c->timeout && handler_restarts());
 	errno = saved;
 	return hook_return(err);
 }

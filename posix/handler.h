@@ -4,16 +4,15 @@
  *
  * Rule for a replacement that waits and that POSIX lets a handler interrupt:
  *
- *   handler_wait_begin();
- *   result = a wait that returns a negative errno (gmp_poll, gmp_sleep_until, wait_on ...);
- *   handler_wait_end();
+ *   result = HANDLER_WAIT(a wait that returns a negative errno: gmp_poll, gmp_sleep_until ...);
  *   if (result == -EINTR && the call is restarted by SA_RESTART && handler_restarts())
  *           wait again, with the same deadline
  *
  * A call that POSIX or Linux never restarts (poll, select, nanosleep, sem_timedwait, sigtimedwait,
  * a call with SO_RCVTIMEO ...) returns EINTR in any case.  A call that never returns EINTR (a
- * mutex, a join) may use the same pair, and waits again: its handlers then run on the green thread
- * itself.  Between both calls the handlers of the green thread are deferred, so waits of the
+ * mutex, a join) may use it too, and waits again: its handlers then run on the green thread itself.
+ * Between handler_wait_begin and handler_wait_end, which are around the wait, the handlers of the
+ * green thread are deferred, so waits of the
  * runtime and its locks are safe from siglongjmp.  The handlers run in handler_wait_end, which may
  * therefore not return.  Call both with no lock held.  Pairs do not nest.
  *
@@ -64,6 +63,15 @@ static inline void handler_wait_end(void)
 	if (unlikely(ld_rlx(&gmp__signals_used)))
 		gmp__handler_wait_end();
 }
+
+/* The value of call, a wait that a handler may interrupt. */
+#define HANDLER_WAIT(call)                                                                         \
+	({                                                                                         \
+		handler_wait_begin();                                                              \
+		__auto_type handler_waited_ = (call);                                              \
+		handler_wait_end();                                                                \
+		handler_waited_;                                                                   \
+	})
 
 /* Around gmp_block_leave or gmp_yield, outside of such a pair. */
 static inline void handler_block_ending(void)

@@ -56,11 +56,9 @@ static int wait_for(struct thread *t, int64_t deadline)
 
 	if (!deadline || hook_how() == HOOK_LIBC)
 		return wait_once(t, deadline);
-	do {
-		handler_wait_begin();
-		err = wait_once(t, deadline);
-		handler_wait_end();
-	} while (err == EINTR);
+	do
+		err = HANDLER_WAIT(wait_once(t, deadline));
+	while (err == EINTR);
 	return err;
 }
 

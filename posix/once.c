@@ -101,13 +101,10 @@ static void once_await(pthread_once_t *once)
 
 static void once_await_by(pthread_once_t *once)
 {
-	if (!hook_parks()) {
+	if (hook_parks())
+		HANDLER_WAIT((once_await(once), 0));
+	else
 		HOOK_BLOCKING((once_await(once), 0));
-		return;
-	}
-	handler_wait_begin();
-	once_await(once);
-	handler_wait_end();
 }
 
 void once_call(pthread_once_t *once, void (*fn)(void))

@@ -53,9 +53,8 @@ int parked_acquire(const void *key, parked_try try, void *object, int busy, unsi
 	bool interrupted = false;
 
 	do {
-		handler_wait_begin();
-		result = acquire(key, try, object, busy, why, deadline, interrupted, due);
-		handler_wait_end();
+		result = HANDLER_WAIT(
+			acquire(key, try, object, busy, why, deadline, interrupted, due));
 		interrupted = true;
 	} while (result == EINTR && why & UNCANCELLABLE);
 	errno = saved;

@@ -45,11 +45,9 @@ static pid_t wait_for(pid_t pid, int *status)
 	int got;
 
 	cancel_point();
-	do {
-		handler_wait_begin();
-		result = gmp_waitpid(pid, &got, 0);
-		handler_wait_end();
-	} while (result == -EINTR && handler_restarts());
+	do
+		result = HANDLER_WAIT(gmp_waitpid(pid, &got, 0));
+	while (result == -EINTR && handler_restarts());
 	if (result == -ECANCELED)
 		cancel_waited();
 	if (result > 0 && status && !user_write(status, &got, sizeof(got)))

@@ -559,11 +559,7 @@ static void pause_settling(int64_t begin)
 		os_nap(NAP_NS);
 		return;
 	}
-	handler_wait_begin();
-	int err = gmp_sleep_until(now + TRY_NS);
-
-	handler_wait_end();
-	if (err)
+	if (HANDLER_WAIT(gmp_sleep_until(now + TRY_NS)))
 		os_nap(TRY_NS);
 }
 

@@ -184,9 +184,7 @@ static int rw_lock_parked(pthread_rwlock_t *rw, bool writes, int64_t deadline)
 	int err;
 
 	do {
-		handler_wait_begin();
-		err = rw_lock(rw, writes, deadline, front);
-		handler_wait_end();
+		err = HANDLER_WAIT(rw_lock(rw, writes, deadline, front));
 		front = true;
 	} while (err == EINTR);
 	return err;

@@ -49,10 +49,8 @@ static int64_t clock_now(clockid_t clock)
 /* Sleep until the deadline.  Returns 0 or an errno value. */
 static int sleep_until(int64_t deadline)
 {
-	handler_wait_begin();
-	int err = gmp_sleep_until(deadline);
+	int err = HANDLER_WAIT(gmp_sleep_until(deadline));
 
-	handler_wait_end();
 	if (err == -ECANCELED)
 		cancel_waited();
 	return -err;

@@ -292,20 +292,12 @@ static int link_and_wait(int fd, short events, int64_t deadline, int64_t since,
 static int park_one(int fd, short events, int64_t deadline, int64_t since,
 		    const struct io_wait *read)
 {
-	handler_wait_begin();
-	int result = link_and_wait(fd, events, deadline, since, read);
-
-	handler_wait_end();
-	return result;
+	return HANDLER_WAIT(link_and_wait(fd, events, deadline, since, read));
 }
 
 int io_poll(struct pollfd *fds, nfds_t n, int64_t deadline)
 {
-	handler_wait_begin();
-	int result = gmp_poll(fds, n, deadline);
-
-	handler_wait_end();
-	return result;
+	return HANDLER_WAIT(gmp_poll(fds, n, deadline));
 }
 
 int io_park(int fd, short events, int64_t deadline)
