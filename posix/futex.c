@@ -93,8 +93,8 @@ static bool is_readable(uintptr_t at)
 /* Returns false if the kernel calls it EINVAL or EFAULT. */
 static bool is_valid_timeout(const struct timespec *t)
 {
-	return !t || (is_readable((uintptr_t)t) && is_readable((uintptr_t)(t + 1) - 1) &&
-		      t->tv_sec >= 0 && has_valid_ns(t));
+	return !t ||
+	       (is_readable((uintptr_t)t) && is_readable((uintptr_t)(t + 1) - 1) && is_duration(t));
 }
 
 /* A private wait for all bits.  FUTEX_WAIT by CLOCK_REALTIME is the kernel's: ENOSYS, except in
@@ -115,23 +115,11 @@ static bool parks(const struct futex_call *c)
 	       is_readable((uintptr_t)c->word) && is_valid_timeout(c->timeout);
 }
 
-static int64_t deadline_after(const struct timespec *t)
-{
-	int64_t ns;
-
-	if (__builtin_mul_overflow((int64_t)t->tv_sec, S, &ns) ||
-	    __builtin_add_overflow(ns, t->tv_nsec, &ns))
-		return NEVER;
-	return gmp_deadline(ns);
-}
-
 /* The timeout of FUTEX_WAIT is relative, that of FUTEX_WAIT_BITSET absolute. */
 static int64_t deadline_of(const struct futex_call *c)
 {
 	int64_t deadline = NEVER;
 
-	if (!c->timeout)
-		return NEVER;
 	if ((c->op & FUTEX_CMD_MASK) == FUTEX_WAIT)
 		return deadline_after(c->timeout);
 	parked_deadline(c->op & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC, c->timeout,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Replaces the functions that join, detach and end threads: see thread.h. */
-#include "base/mem.h"
 #include "posix/cancel.h"
+#include "posix/parked.h"
 #include "posix/thread.h"
 
 gmp_sem main_ended; /* one permit when the thread of main has ended by pthread_exit */
@@ -76,34 +76,6 @@ static void take_result(struct thread *t, struct thread *me, void **value)
 	thread_give_block(b);
 }
 
-static int64_t to_ns(const struct timespec *t)
-{
-	int64_t ns;
-
-	if (__builtin_mul_overflow(t->tv_sec, S, &ns) ||
-	    __builtin_add_overflow(ns, t->tv_nsec, &ns))
-		return t->tv_sec < 0 ? 0 : INT64_MAX;
-	return ns;
-}
-
-/* The deadline on the clock of gmp_now of a time on another clock. */
-static int64_t deadline_of(clockid_t clock, const struct timespec *until)
-{
-	struct timespec now;
-
-	if (!until)
-		return GMP_FOREVER;
-	clock_gettime(clock, &now);
-	int64_t at = to_ns(until), from = to_ns(&now);
-
-	return at <= from ? 0 : gmp_deadline(at - from);
-}
-
-static bool is_valid(const struct timespec *t)
-{
-	return t->tv_nsec >= 0 && t->tv_nsec < S;
-}
-
 /* With a place as joiner: waits for t. */
 static int join_claimed(struct thread *t, clockid_t clock, const struct timespec *until, bool once)
 {
@@ -113,9 +85,10 @@ static int join_claimed(struct thread *t, clockid_t clock, const struct timespec
 		return err;
 	if (once)
 		return EBUSY;
-	if (until && !is_valid(until))
-		return EINVAL;
-	return wait_for(t, deadline_of(clock, until));
+	int64_t deadline;
+
+	err = parked_deadline(clock, until, &deadline);
+	return err ? err : wait_for(t, deadline);
 }
 
 int thread_join(pthread_t self, void **value, clockid_t clock, const struct timespec *until,

@@ -179,7 +179,6 @@ static void wake_posted(void)
 int parked_deadline(clockid_t clock, const struct timespec *abs, int64_t *deadline)
 {
 	struct timespec now;
-	int64_t seconds, ns;
 
 	*deadline = NEVER;
 	if (!abs)
@@ -187,14 +186,9 @@ int parked_deadline(clockid_t clock, const struct timespec *abs, int64_t *deadli
 	if (!has_valid_ns(abs))
 		return EINVAL;
 	clock_gettime(clock, &now);
-	if (abs->tv_sec < now.tv_sec) {
-		*deadline = gmp_now();
-		return 0;
-	}
-	if (!__builtin_sub_overflow(abs->tv_sec, now.tv_sec, &seconds) &&
-	    !__builtin_mul_overflow(seconds, S, &ns) &&
-	    !__builtin_add_overflow(ns, abs->tv_nsec - now.tv_nsec, &ns))
-		*deadline = gmp_deadline(ns);
+	*deadline = abs->tv_sec < now.tv_sec
+			    ? gmp_now()
+			    : gmp_deadline(ns_of_timespec(abs) - ns_of_timespec(&now));
 	return 0;
 }
 

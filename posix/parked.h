@@ -65,6 +65,7 @@
 
 #include "parkinglot.h"
 #include "posix/hook.h"
+#include "posix/times.h"
 
 /* Keys: the address of the object plus an offset that gmp's objects do not use (wait/mutex.h). */
 enum { KEY_MUTEX = 4, KEY_COND = 5, KEY_SEM = 6, KEY_READERS = 7 };
@@ -159,11 +160,6 @@ int parked_deadline(clockid_t clock, const struct timespec *abs, int64_t *deadli
 static inline bool is_wait_clock(clockid_t clock)
 {
 	return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC;
-}
-
-static inline bool has_valid_ns(const struct timespec *t)
-{
-	return t->tv_nsec >= 0 && t->tv_nsec < S;
 }
 
 #endif

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "posix/cancel.h"
+#include "posix/times.h"
 #include "posix/user.h"
 #include "posix/wait.h"
 
@@ -32,45 +33,13 @@ static int finish(int result, int saved)
 	return (int)io_return(result, saved);
 }
 
-/* --- times --- */
-
-static bool is_valid(int64_t s, int64_t part, int64_t parts)
-{
-	return s >= 0 && part >= 0 && part < parts;
-}
-
-static int64_t deadline_of(int64_t s, int64_t ns)
-{
-	int64_t all;
-
-	if (__builtin_mul_overflow(s, GMP_S, &all) || __builtin_add_overflow(all, ns, &all))
-		return GMP_FOREVER;
-	return gmp_deadline(all);
-}
-
-/* What is left until the deadline, for a call of libc. */
-static int64_t left_of(int64_t deadline)
-{
-	int64_t left = deadline - gmp_now();
-
-	return left > 0 ? left : 0;
-}
-
-static struct timespec timespec_of(int64_t ns)
-{
-	return (struct timespec){ ns / GMP_S, ns % GMP_S };
-}
-
 /* --- poll --- */
 
 static int poll_blocking(struct pollfd *fds, nfds_t n, int64_t deadline)
 {
-	struct timespec left;
+	struct timespec left = time_left(deadline);
 
-	if (deadline == GMP_FOREVER)
-		return IO_BLOCKING(LIBC(ppoll)(fds, n, NULL, NULL));
-	left = timespec_of(left_of(deadline));
-	return IO_BLOCKING(LIBC(ppoll)(fds, n, &left, NULL));
+	return IO_BLOCKING(LIBC(ppoll)(fds, n, deadline == GMP_FOREVER ? NULL : &left, NULL));
 }
 
 static int park_poll(struct pollfd *fds, nfds_t n, int64_t deadline)
@@ -110,12 +79,11 @@ HOOK int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t room)
 static int park_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
 		      const sigset_t *mask)
 {
-	if (mask || (timeout && !is_valid(timeout->tv_sec, timeout->tv_nsec, GMP_S))) {
+	if (mask || (timeout && !is_duration(timeout))) {
 		cancel_point();
 		return HOOK_MASKED(mask, LIBC(ppoll)(fds, n, timeout, mask));
 	}
-	return park_poll(fds, n,
-			 timeout ? deadline_of(timeout->tv_sec, timeout->tv_nsec) : GMP_FOREVER);
+	return park_poll(fds, n, deadline_after(timeout));
 }
 
 HOOK int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
@@ -221,11 +189,9 @@ static int select_blocking(const struct select_call *c)
 	struct timespec left;
 
 	restore_sets(c);
-	if (c->deadline == GMP_FOREVER)
-		return IO_BLOCKING(
-			LIBC(pselect)(c->n, c->sets[0], c->sets[1], c->sets[2], NULL, NULL));
-	left = timespec_of(left_of(c->deadline));
-	return IO_BLOCKING(LIBC(pselect)(c->n, c->sets[0], c->sets[1], c->sets[2], &left, NULL));
+	left = time_left(c->deadline);
+	return IO_BLOCKING(LIBC(pselect)(c->n, c->sets[0], c->sets[1], c->sets[2],
+					 c->deadline == GMP_FOREVER ? NULL : &left, NULL));
 }
 
 /* Nothing is ready: wait.  The sets of the caller are empty. */
@@ -281,14 +247,15 @@ HOOK int select(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval *
 	if (n < 0 || n > SELECT_MOST || (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0)))
 		return HOOK_BLOCKING(LIBC(select)(n, in, out, except, timeout));
 	if (timeout)
-		c.deadline = deadline_of(timeout->tv_sec + timeout->tv_usec / 1000000,
-					 timeout->tv_usec % 1000000 * GMP_US);
+		c.deadline = deadline_after(
+			&(struct timespec){ timeout->tv_sec + timeout->tv_usec / 1000000,
+					    timeout->tv_usec % 1000000 * GMP_US });
 	int result = select_call(&c);
 
 	if (timeout && c.deadline != GMP_FOREVER) { /* as Linux does */
-		int64_t left = left_of(c.deadline);
+		struct timespec left = time_left(c.deadline);
 
-		*timeout = (struct timeval){ left / GMP_S, left % GMP_S / GMP_US };
+		*timeout = (struct timeval){ left.tv_sec, left.tv_nsec / GMP_US };
 	}
 	return finish(result, saved);
 }
@@ -302,13 +269,11 @@ HOOK int pselect(int n, fd_set *in, fd_set *out, fd_set *except, const struct ti
 		return HOOK_BLOCKING(LIBC(pselect)(n, in, out, except, timeout, mask));
 	cancel_point();
 	hook_checkpoint();
-	struct select_call c = { .n = n, .sets = { in, out, except }, .deadline = GMP_FOREVER };
+	struct select_call c = { .n = n, .sets = { in, out, except } };
 
-	if (mask || n < 0 || n > SELECT_MOST ||
-	    (timeout && !is_valid(timeout->tv_sec, timeout->tv_nsec, GMP_S)))
+	if (mask || n < 0 || n > SELECT_MOST || (timeout && !is_duration(timeout)))
 		return HOOK_MASKED(mask, LIBC(pselect)(n, in, out, except, timeout, mask));
-	if (timeout)
-		c.deadline = deadline_of(timeout->tv_sec, timeout->tv_nsec);
+	c.deadline = deadline_after(timeout);
 	return finish(select_call(&c), saved);
 }
 
@@ -318,7 +283,9 @@ static int ms_until(int64_t deadline)
 {
 	if (deadline == GMP_FOREVER)
 		return -1;
-	return (int)min_of((left_of(deadline) + GMP_MS - 1) / GMP_MS, (int64_t)INT32_MAX);
+	int64_t left = max_of(deadline - gmp_now(), (int64_t)0);
+
+	return (int)min_of((left + GMP_MS - 1) / GMP_MS, (int64_t)INT32_MAX);
 }
 
 /* If another OS thread takes the signal that the kernel woke this one for, poll(2) continues, and

@@ -13,6 +13,7 @@
  */
 #include "posix/cancel.h"
 #include "posix/message.h"
+#include "posix/times.h"
 #include "posix/user.h"
 #include "posix/wait.h"
 
@@ -185,17 +186,10 @@ static bool is_late(const struct recvmmsg_args *a)
 	return a->timeout && gmp_now() >= a->deadline;
 }
 
-static struct timespec rest_of(const struct recvmmsg_args *a)
-{
-	int64_t left = max_of(a->deadline - gmp_now(), (int64_t)0);
-
-	return (struct timespec){ left / GMP_S, left % GMP_S };
-}
-
 /* The kernel updates the caller's timeout if a message was received. */
 static ssize_t recvmmsg_end(const struct recvmmsg_args *a, unsigned done)
 {
-	struct timespec rest = rest_of(a);
+	struct timespec rest = time_left(a->deadline);
 
 	return a->timeout && !user_write(a->timeout, &rest, sizeof(rest)) ? -EFAULT : (ssize_t)done;
 }
@@ -220,7 +214,7 @@ static ssize_t recvmmsg_waiting(const struct recvmmsg_args *a)
 			int err = io_not_ready(&w);
 
 			if (err == IO_BLOCK) {
-				struct timespec rest = rest_of(a);
+				struct timespec rest = time_left(a->deadline);
 
 				got = IO_BLOCKING(LIBC(recvmmsg)(a->fd, a->m + done, a->n - done,
 								 a->flags,
@@ -234,11 +228,6 @@ static ssize_t recvmmsg_waiting(const struct recvmmsg_args *a)
 	return done ? recvmmsg_end(a, done) : got;
 }
 
-static bool is_valid(const struct timespec *t)
-{
-	return t->tv_sec >= 0 && t->tv_nsec >= 0 && t->tv_nsec < GMP_S;
-}
-
 HOOK int recvmmsg(int fd, struct mmsghdr *m, unsigned n, int flags, struct timespec *timeout)
 {
 	int saved = errno;
@@ -248,14 +237,13 @@ HOOK int recvmmsg(int fd, struct mmsghdr *m, unsigned n, int flags, struct times
 	cancel_point();
 	hook_checkpoint();
 	struct timespec time;
-	bool bad = timeout && (!user_read(&time, timeout, sizeof(time)) || !is_valid(&time));
+	bool bad = timeout && (!user_read(&time, timeout, sizeof(time)) || !is_duration(&time));
 
 	if (n == 0 || bad || flags & MSG_WAITALL)
 		return HOOK_BLOCKING(LIBC(recvmmsg)(fd, m, n, flags, timeout));
-	struct recvmmsg_args a = { fd, flags, m, n, timeout, GMP_FOREVER };
+	struct recvmmsg_args a = {
+		fd, flags, m, n, timeout, deadline_after(timeout ? &time : NULL)
+	};
 
-	if (timeout)
-		a.deadline = gmp_deadline(
-			time.tv_sec < INT32_MAX ? time.tv_sec * GMP_S + time.tv_nsec : INT64_MAX);
 	return (int)finish(recvmmsg_waiting(&a), saved);
 }

@@ -23,22 +23,8 @@
 #include "posix/kill.h"
 #include "posix/receiver.h"
 #include "posix/siginfo.h"
+#include "posix/times.h"
 #include "posix/user.h"
-
-static struct timespec left_of(int64_t deadline)
-{
-	int64_t left = deadline - gmp_now();
-
-	left = left > 0 ? left : 0;
-	return (struct timespec){ left / GMP_S, left % GMP_S };
-}
-
-static int64_t deadline_of(const struct timespec *timeout)
-{
-	if (!timeout || timeout->tv_sec < 0 || timeout->tv_sec >= INT32_MAX)
-		return GMP_FOREVER;
-	return gmp_deadline(timeout->tv_sec * GMP_S + timeout->tv_nsec);
-}
 
 /* A note of kill.c has ended sigtimedwait: a signal may be pending for the caller. */
 static int take_noted(const sigset_t *set, siginfo_t *got)
@@ -60,7 +46,7 @@ static int take_once(const sigset_t *set, siginfo_t *got, const struct timespec 
 /* In blocking code. */
 static int take(const sigset_t *set, siginfo_t *got, const struct timespec *timeout)
 {
-	int64_t deadline = deadline_of(timeout);
+	int64_t deadline = deadline_after(timeout);
 	struct timespec left;
 	int signo;
 
@@ -72,7 +58,7 @@ static int take(const sigset_t *set, siginfo_t *got, const struct timespec *time
 		}
 		if (deadline == GMP_FOREVER)
 			continue;
-		left = left_of(deadline);
+		left = time_left(deadline);
 		timeout = &left;
 	}
 	return signo;

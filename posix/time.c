@@ -12,38 +12,18 @@
 #include "base/mem.h"
 #include "posix/cancel.h"
 #include "posix/hook.h"
+#include "posix/times.h"
 #include "posix/user.h"
 
 /* A step of the clock delays the end of an absolute sleep by up to that; each poll is a wakeup. */
 enum { STEP_NS = S };
-
-static bool is_valid(const struct timespec *t)
-{
-	return t->tv_sec >= 0 && t->tv_nsec >= 0 && t->tv_nsec < S;
-}
-
-static int64_t to_ns(const struct timespec *t)
-{
-	int64_t ns;
-
-	if (__builtin_mul_overflow(t->tv_sec, S, &ns) ||
-	    __builtin_add_overflow(ns, t->tv_nsec, &ns))
-		return INT64_MAX;
-	return ns;
-}
-
-static struct timespec to_timespec(int64_t ns)
-{
-	ns = ns > 0 ? ns : 0;
-	return (struct timespec){ ns / S, ns % S };
-}
 
 static int64_t clock_now(clockid_t clock)
 {
 	struct timespec t = { 0 };
 
 	clock_gettime(clock, &t);
-	return to_ns(&t);
+	return ns_of_timespec(&t);
 }
 
 /* Sleep until the deadline.  Returns 0 or an errno value. */
@@ -77,14 +57,14 @@ static int sleep_for(clockid_t clock, const struct timespec *t, struct timespec 
 {
 	bool steps = clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC;
 	clockid_t by = steps ? clock : CLOCK_MONOTONIC;
-	int64_t ns = to_ns(t), end;
+	int64_t ns = ns_of_timespec(t), end;
 
 	if (__builtin_add_overflow(clock_now(by), ns, &end))
 		end = INT64_MAX;
 	int err = sleep_on(by, steps, end, ns);
 
 	if (err && rest) {
-		struct timespec left = to_timespec(end - clock_now(by));
+		struct timespec left = timespec_of(end - clock_now(by));
 
 		if (!user_write(rest, &left, sizeof(left)))
 			return EFAULT;
@@ -97,7 +77,7 @@ static int read_time(struct timespec *to, const struct timespec *t)
 {
 	if (!user_read(to, t, sizeof(*to)))
 		return EFAULT;
-	return is_valid(to) ? 0 : EINVAL;
+	return is_duration(to) ? 0 : EINVAL;
 }
 
 HOOK int nanosleep(const struct timespec *t, struct timespec *rest)
@@ -134,7 +114,7 @@ HOOK int clock_nanosleep(clockid_t clock, int flags, const struct timespec *t,
 	int saved = errno, err = read_time(&time, t);
 
 	if (!err && flags & TIMER_ABSTIME) {
-		int64_t end = to_ns(&time);
+		int64_t end = ns_of_timespec(&time);
 
 		err = sleep_on(clock, clock != CLOCK_MONOTONIC, end, end - clock_now(clock));
 	} else if (!err) {
