@@ -87,15 +87,15 @@ static enum kind sure_other_kind(int fd)
 	return sure_kind(fd);
 }
 
-/* The end of a parked call. */
-static ssize_t finish(ssize_t n, int saved)
-{
-	if (unlikely(n == -ECANCELED))
-		cancel_waited();
-	return io_return(n, saved);
-}
-
 /* --- read --- */
+
+/* An attempt with RWF_NOWAIT does not work, or must wait in the kernel: blocking code. */
+enum { REFUSED = -EOPNOTSUPP };
+
+static bool is_refused(ssize_t result)
+{
+	return result == REFUSED || result == -ENOSYS;
+}
 
 /* Read a socket or stream; the result, or -errno. */
 static ssize_t readv_waiting(int fd, const struct iovec *v, int count)
@@ -105,24 +105,15 @@ static ssize_t readv_waiting(int fd, const struct iovec *v, int count)
 	};
 
 	w.untried = io_untried(fd, w.seen);
-	for (;;) {
-		ssize_t n =
-			w.untried ? -EAGAIN : IO_SYS(LIBC(preadv2)(fd, v, count, -1, RWF_NOWAIT));
+	ssize_t n = IO_WAITING(
+		&w, w.untried ? -EAGAIN : IO_SYS(LIBC(preadv2)(fd, v, count, -1, RWF_NOWAIT)),
+		REFUSED);
 
-		if (n == -EOPNOTSUPP || n == -ENOSYS)
-			return IO_REPEATING(LIBC(readv)(fd, v, count));
-		if (n != -EAGAIN) {
-			if (likely(n >= 0)) /* otherwise v may be a bad address */
-				io_note_length(fd, w.seen, n, v[count - 1].iov_len);
-			return n;
-		}
-		int err = io_not_ready(&w);
-
-		if (err == IO_BLOCK)
-			return IO_REPEATING(LIBC(readv)(fd, v, count));
-		if (err)
-			return err;
-	}
+	if (is_refused(n))
+		return IO_REPEATING(LIBC(readv)(fd, v, count));
+	if (likely(n >= 0)) /* otherwise v may be a bad address */
+		io_note_length(fd, w.seen, n, v[count - 1].iov_len);
+	return n;
 }
 
 /* A result of park_read: it has left out the attempt.  No errno is as low. */
@@ -163,7 +154,7 @@ static noinline ssize_t read_slow(int fd, void *buf, size_t n, uint64_t seen, ss
 		else
 			got = readv_waiting(fd, &v, 1);
 	}
-	return finish(got, saved);
+	return io_end(got, saved);
 }
 
 static inline ssize_t park_read(int fd, void *buf, size_t n)
@@ -200,13 +191,11 @@ static bool is_odd(int count)
 
 static ssize_t park_readv(int fd, const struct iovec *v, int count)
 {
-	int saved = errno;
+	int saved = io_begin();
 
-	cancel_point();
-	hook_checkpoint();
 	if (is_odd(count) || sure_kind(fd) == KIND_FILE)
-		return finish(IO_REPEATING(LIBC(readv)(fd, v, count)), saved);
-	return finish(readv_waiting(fd, v, count), saved);
+		return io_end(IO_REPEATING(LIBC(readv)(fd, v, count)), saved);
+	return io_end(readv_waiting(fd, v, count), saved);
 }
 
 HOOK ssize_t readv(int fd, const struct iovec *v, int count)
@@ -221,18 +210,9 @@ HOOK ssize_t readv(int fd, const struct iovec *v, int count)
 static ssize_t write_some(struct io_wait *w, const char *buf, size_t n)
 {
 	struct iovec v = { (void *)(uintptr_t)buf, n };
+	ssize_t some = IO_WAITING(w, IO_SYS(LIBC(pwritev2)(w->fd, &v, 1, -1, RWF_NOWAIT)), REFUSED);
 
-	for (;;) {
-		ssize_t some = IO_SYS(LIBC(pwritev2)(w->fd, &v, 1, -1, RWF_NOWAIT));
-		int err = some == -EAGAIN ? io_not_ready(w) : 0;
-
-		if (some == -EOPNOTSUPP || some == -ENOSYS || err == IO_BLOCK)
-			return IO_REPEATING(LIBC(write)(w->fd, buf, n));
-		if (err)
-			return err;
-		if (some != -EAGAIN)
-			return some;
-	}
+	return is_refused(some) ? IO_REPEATING(LIBC(write)(w->fd, buf, n)) : some;
 }
 
 /* Write the rest of a message to a stream. */
@@ -289,7 +269,7 @@ static noinline ssize_t write_slow(int fd, const void *buf, size_t n, ssize_t se
 		else
 			sent = write_other(fd, buf, min_of(n, IO_MOST));
 	}
-	return finish(sent, saved);
+	return io_end(sent, saved);
 }
 
 static inline ssize_t park_write(int fd, const void *buf, size_t n)
@@ -342,32 +322,22 @@ static size_t iov_bytes(const struct iovec *v, int count)
 static ssize_t writev_waiting(int fd, const struct iovec *v, int count)
 {
 	struct io_wait w = { .fd = fd, .events = POLLOUT, .timeout = SO_SNDTIMEO };
+	ssize_t n = IO_WAITING(&w, IO_SYS(LIBC(pwritev2)(fd, v, count, -1, RWF_NOWAIT)), REFUSED);
 
-	for (;;) {
-		ssize_t n = IO_SYS(LIBC(pwritev2)(fd, v, count, -1, RWF_NOWAIT));
-		int err = n == -EAGAIN ? io_not_ready(&w) : 0;
-
-		if (n == -EOPNOTSUPP || n == -ENOSYS || err == IO_BLOCK)
-			return IO_REPEATING(LIBC(writev)(fd, v, count));
-		if (err)
-			return err;
-		if (n == -EAGAIN)
-			continue;
-		return n > 0 && (size_t)n < iov_bytes(v, count) && !io_nonblocking(fd)
-			       ? writev_rest(fd, v, count, (size_t)n)
-			       : n;
-	}
+	if (is_refused(n))
+		return IO_REPEATING(LIBC(writev)(fd, v, count));
+	if (n > 0 && (size_t)n < iov_bytes(v, count) && !io_nonblocking(fd))
+		return writev_rest(fd, v, count, (size_t)n);
+	return n;
 }
 
 static ssize_t park_writev(int fd, const struct iovec *v, int count)
 {
-	int saved = errno;
+	int saved = io_begin();
 
-	cancel_point();
-	hook_checkpoint();
 	if (is_odd(count) || sure_kind(fd) == KIND_FILE)
-		return finish(IO_REPEATING(LIBC(writev)(fd, v, count)), saved);
-	return finish(writev_waiting(fd, v, count), saved);
+		return io_end(IO_REPEATING(LIBC(writev)(fd, v, count)), saved);
+	return io_end(writev_waiting(fd, v, count), saved);
 }
 
 HOOK ssize_t writev(int fd, const struct iovec *v, int count)

@@ -26,13 +26,6 @@
 /* Largest nfds of a select that parks; more are blocking code. */
 enum { SELECT_MOST = 1 << 16 };
 
-static int finish(int result, int saved)
-{
-	if (unlikely(result == -ECANCELED))
-		cancel_waited();
-	return (int)io_return(result, saved);
-}
-
 /* --- poll --- */
 
 static int poll_blocking(struct pollfd *fds, nfds_t n, int64_t deadline)
@@ -59,7 +52,7 @@ static int park_poll(struct pollfd *fds, nfds_t n, int64_t deadline)
 		if (ready < 0) /* the poller cannot watch one, or libc has the error */
 			ready = poll_blocking(fds, n, deadline);
 	}
-	return finish(ready, saved);
+	return (int)io_end(ready, saved);
 }
 
 HOOK int poll(struct pollfd *fds, nfds_t n, int timeout)
@@ -236,12 +229,9 @@ static int select_call(struct select_call *c)
 
 HOOK int select(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval *timeout)
 {
-	int saved = errno;
-
 	if (!hook_parks())
 		return HOOK_BLOCKING(LIBC(select)(n, in, out, except, timeout));
-	cancel_point();
-	hook_checkpoint();
+	int saved = io_begin();
 	struct select_call c = { .n = n, .sets = { in, out, except }, .deadline = GMP_FOREVER };
 
 	if (n < 0 || n > SELECT_MOST || (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0)))
@@ -257,24 +247,21 @@ HOOK int select(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval *
 
 		*timeout = (struct timeval){ left.tv_sec, left.tv_nsec / GMP_US };
 	}
-	return finish(result, saved);
+	return (int)io_end(result, saved);
 }
 
 HOOK int pselect(int n, fd_set *in, fd_set *out, fd_set *except, const struct timespec *timeout,
 		 const sigset_t *mask)
 {
-	int saved = errno;
-
 	if (!hook_parks())
 		return HOOK_BLOCKING(LIBC(pselect)(n, in, out, except, timeout, mask));
-	cancel_point();
-	hook_checkpoint();
+	int saved = io_begin();
 	struct select_call c = { .n = n, .sets = { in, out, except } };
 
 	if (mask || n < 0 || n > SELECT_MOST || (timeout && !is_duration(timeout)))
 		return HOOK_MASKED(mask, LIBC(pselect)(n, in, out, except, timeout, mask));
 	c.deadline = deadline_after(timeout);
-	return finish(select_call(&c), saved);
+	return (int)io_end(select_call(&c), saved);
 }
 
 /* --- epoll --- */
@@ -327,13 +314,11 @@ static int epoll_waiting(int fd, struct epoll_event *events, int n, int64_t dead
 static int park_epoll(int fd, struct epoll_event *events, int n, int timeout, const sigset_t *mask)
 {
 	int64_t deadline = timeout < 0 ? GMP_FOREVER : gmp_deadline(timeout * GMP_MS);
-	int saved = errno;
+	int saved = io_begin();
 
-	cancel_point();
-	hook_checkpoint();
-	return finish(mask ? epoll_blocking(fd, events, n, deadline, mask)
-			   : epoll_waiting(fd, events, n, deadline),
-		      saved);
+	return (int)io_end(mask ? epoll_blocking(fd, events, n, deadline, mask)
+				: epoll_waiting(fd, events, n, deadline),
+			   saved);
 }
 
 HOOK int epoll_wait(int fd, struct epoll_event *events, int n, int timeout)

@@ -17,13 +17,6 @@
 #include "posix/user.h"
 #include "posix/wait.h"
 
-static ssize_t finish(ssize_t n, int saved)
-{
-	if (unlikely(n == -ECANCELED))
-		cancel_waited();
-	return io_return(n, saved);
-}
-
 static struct io_wait recv_wait(int fd, int flags)
 {
 	if (flags & (MSG_ERRQUEUE | MSG_OOB))
@@ -54,25 +47,16 @@ static ssize_t recv_blocking(const struct recv_args *a, size_t done)
 /* Until something is received. */
 static ssize_t recv_some(const struct recv_args *a, struct io_wait *w, size_t done)
 {
-	for (;;) {
-		if (done && io_poll_now(a->fd, POLLIN) & POLLERR)
-			return 0; /* IO-4 */
-		char *to = (char *)a->buf + done;
-		size_t n = a->n - done;
-		int flags = a->flags | MSG_DONTWAIT;
-		ssize_t got = a->from || a->len
-				      ? IO_SYS(LIBC(recvfrom)(a->fd, to, n, flags, a->from, a->len))
-				      : message_recv(a->fd, to, n, flags);
+	char *to = (char *)a->buf + done;
+	size_t n = a->n - done;
+	int flags = a->flags | MSG_DONTWAIT;
 
-		if (got != -EAGAIN)
-			return got;
-		int err = io_not_ready(w);
-
-		if (err == IO_BLOCK)
-			return recv_blocking(a, done);
-		if (err)
-			return err;
-	}
+	return IO_WAITING(w,
+			  done && io_poll_now(a->fd, POLLIN) & POLLERR ? 0 /* IO-4 */
+			  : a->from || a->len
+				  ? IO_SYS(LIBC(recvfrom)(a->fd, to, n, flags, a->from, a->len))
+				  : message_recv(a->fd, to, n, flags),
+			  recv_blocking(a, done));
 }
 
 static bool is_stream(int fd)
@@ -101,13 +85,11 @@ static ssize_t recv_all(const struct recv_args *a, struct io_wait *w)
 static ssize_t park_recvfrom(const struct recv_args *a)
 {
 	struct io_wait w = recv_wait(a->fd, a->flags);
-	int saved = errno;
+	int saved = io_begin();
 
-	cancel_point();
-	hook_checkpoint();
 	if (!(a->flags & MSG_WAITALL))
-		return finish(recv_some(a, &w, 0), saved);
-	return finish(a->flags & MSG_PEEK ? recv_blocking(a, 0) : recv_all(a, &w), saved);
+		return io_end(recv_some(a, &w, 0), saved);
+	return io_end(a->flags & MSG_PEEK ? recv_blocking(a, 0) : recv_all(a, &w), saved);
 }
 
 HOOK ssize_t recv(int fd, void *buf, size_t n, int flags)
@@ -143,31 +125,18 @@ static ssize_t recvmsg_waiting(int fd, struct msghdr *m, int flags)
 {
 	struct io_wait w = recv_wait(fd, flags);
 
-	for (;;) {
-		ssize_t got = IO_SYS(LIBC(recvmsg)(fd, m, flags | MSG_DONTWAIT));
-
-		if (got != -EAGAIN)
-			return got;
-		int err = io_not_ready(&w);
-
-		if (err == IO_BLOCK)
-			return IO_REPEATING(LIBC(recvmsg)(fd, m, flags));
-		if (err)
-			return err;
-	}
+	return IO_WAITING(&w, IO_SYS(LIBC(recvmsg)(fd, m, flags | MSG_DONTWAIT)),
+			  IO_REPEATING(LIBC(recvmsg)(fd, m, flags)));
 }
 
 HOOK ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 {
-	int saved = errno;
-
 	if (!hook_parks())
 		return HOOK_REPEATING(LIBC(recvmsg)(fd, m, flags));
-	cancel_point();
-	hook_checkpoint();
+	int saved = io_begin();
 	if (flags & MSG_WAITALL)
-		return finish(IO_REPEATING(LIBC(recvmsg)(fd, m, flags)), saved);
-	return finish(recvmsg_waiting(fd, m, flags), saved);
+		return io_end(IO_REPEATING(LIBC(recvmsg)(fd, m, flags)), saved);
+	return io_end(recvmsg_waiting(fd, m, flags), saved);
 }
 
 /* --- many messages --- */
@@ -230,12 +199,9 @@ static ssize_t recvmmsg_waiting(const struct recvmmsg_args *a)
 
 HOOK int recvmmsg(int fd, struct mmsghdr *m, unsigned n, int flags, struct timespec *timeout)
 {
-	int saved = errno;
-
 	if (!hook_parks())
 		return HOOK_BLOCKING(LIBC(recvmmsg)(fd, m, n, flags, timeout));
-	cancel_point();
-	hook_checkpoint();
+	int saved = io_begin();
 	struct timespec time;
 	bool bad = timeout && (!user_read(&time, timeout, sizeof(time)) || !is_duration(&time));
 
@@ -245,5 +211,5 @@ HOOK int recvmmsg(int fd, struct mmsghdr *m, unsigned n, int flags, struct times
 		fd, flags, m, n, timeout, deadline_after(timeout ? &time : NULL)
 	};
 
-	return (int)finish(recvmmsg_waiting(&a), saved);
+	return (int)io_end(recvmmsg_waiting(&a), saved);
 }

@@ -77,13 +77,6 @@ ssize_t message_send_rest_of(int fd, const struct iovec *v, size_t count, int fl
 	return (ssize_t)done;
 }
 
-static ssize_t finish(ssize_t n, int saved)
-{
-	if (unlikely(n == -ECANCELED))
-		cancel_waited();
-	return io_return(n, saved);
-}
-
 /* --- one buffer --- */
 
 /* An address in `to` matters to the first attempt only: datagrams have no rest, and streams ignore
@@ -92,28 +85,19 @@ static ssize_t park_sendto(int fd, const void *buf, size_t n, int flags, const s
 			   socklen_t len)
 {
 	struct io_wait w = { .fd = fd, .events = POLLOUT, .timeout = SO_SNDTIMEO, .flags = flags };
-	int saved = errno, err = 0;
-	ssize_t sent;
+	struct message m = { .fd = fd, .buf = buf, .n = n, .flags = flags };
+	int saved = io_begin(), now = flags | MSG_DONTWAIT;
 
-	cancel_point();
-	hook_checkpoint();
-	do {
-		if (flags & MSG_FASTOPEN || err == IO_BLOCK)
-			sent = IO_BLOCKING(LIBC(sendto)(fd, buf, n, flags, to, len));
-		else if (to || len)
-			sent = IO_SYS(LIBC(sendto)(fd, buf, n, flags | MSG_DONTWAIT, to, len));
-		else
-			sent = message_send(fd, buf, n, flags | MSG_DONTWAIT);
-		if (sent != -EAGAIN || err == IO_BLOCK || flags & MSG_FASTOPEN)
-			break;
-		err = io_not_ready(&w);
-	} while (!err || err == IO_BLOCK);
-	if (sent > 0 && (size_t)sent < n && err != IO_BLOCK) {
-		struct message m = { .fd = fd, .buf = buf, .n = n, .flags = flags };
+	if (flags & MSG_FASTOPEN)
+		return io_end(IO_BLOCKING(LIBC(sendto)(fd, buf, n, flags, to, len)), saved);
+	ssize_t sent = IO_WAITING(&w,
+				  to || len ? IO_SYS(LIBC(sendto)(fd, buf, n, now, to, len))
+					    : message_send(fd, buf, n, now),
+				  IO_BLOCKING(LIBC(sendto)(fd, buf, n, flags, to, len)));
 
+	if (sent > 0 && (size_t)sent < n && !w.blocked)
 		sent = message_send_rest(&m, sent);
-	}
-	return finish(sent == -EAGAIN && err < 0 && err != IO_BLOCK ? err : sent, saved);
+	return io_end(sent, saved);
 }
 
 HOOK ssize_t send(int fd, const void *buf, size_t n, int flags)
@@ -144,33 +128,21 @@ static size_t message_bytes(const struct msghdr *m)
 static ssize_t sendmsg_waiting(int fd, const struct msghdr *m, int flags)
 {
 	struct io_wait w = { .fd = fd, .events = POLLOUT, .timeout = SO_SNDTIMEO, .flags = flags };
+	ssize_t sent = IO_WAITING(&w, IO_SYS(LIBC(sendmsg)(fd, m, flags | MSG_DONTWAIT)),
+				  IO_REPEATING(LIBC(sendmsg)(fd, m, flags)));
 
-	for (;;) {
-		ssize_t sent = IO_SYS(LIBC(sendmsg)(fd, m, flags | MSG_DONTWAIT));
-
-		if (sent > 0 && !(flags & MSG_DONTWAIT) && (size_t)sent < message_bytes(m))
-			return message_send_rest_of(fd, m->msg_iov, m->msg_iovlen, flags,
-						    (size_t)sent);
-		if (sent != -EAGAIN)
-			return sent;
-		int err = io_not_ready(&w);
-
-		if (err == IO_BLOCK)
-			return IO_REPEATING(LIBC(sendmsg)(fd, m, flags));
-		if (err)
-			return err;
-	}
+	if (sent > 0 && !w.blocked && !(flags & MSG_DONTWAIT) && (size_t)sent < message_bytes(m))
+		return message_send_rest_of(fd, m->msg_iov, m->msg_iovlen, flags, (size_t)sent);
+	return sent;
 }
 
 static ssize_t park_sendmsg(int fd, const struct msghdr *m, int flags)
 {
-	int saved = errno;
+	int saved = io_begin();
 
-	cancel_point();
-	hook_checkpoint();
 	if (flags & MSG_FASTOPEN)
-		return finish(IO_REPEATING(LIBC(sendmsg)(fd, m, flags)), saved);
-	return finish(sendmsg_waiting(fd, m, flags), saved);
+		return io_end(IO_REPEATING(LIBC(sendmsg)(fd, m, flags)), saved);
+	return io_end(sendmsg_waiting(fd, m, flags), saved);
 }
 
 HOOK ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
@@ -221,13 +193,10 @@ static ssize_t sendmmsg_waiting(int fd, struct mmsghdr *m, unsigned n, int flags
 
 HOOK int sendmmsg(int fd, struct mmsghdr *m, unsigned n, int flags)
 {
-	int saved = errno;
-
 	if (!hook_parks())
 		return HOOK_BLOCKING(LIBC(sendmmsg)(fd, m, n, flags));
-	cancel_point();
-	hook_checkpoint();
+	int saved = io_begin();
 	if (n == 0)
 		return HOOK_BLOCKING(LIBC(sendmmsg)(fd, m, n, flags));
-	return (int)finish(sendmmsg_waiting(fd, m, n, flags), saved);
+	return (int)io_end(sendmmsg_waiting(fd, m, n, flags), saved);
 }

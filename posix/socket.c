@@ -57,13 +57,6 @@
  * needs few calls, less blocks for a short time.  Not measured. */
 enum { CHUNK = 64 << 10 };
 
-static int finish(int result, int saved)
-{
-	if (unlikely(result == -ECANCELED))
-		cancel_waited();
-	return (int)io_return(result, saved);
-}
-
 /* --- accept --- */
 
 static bool listens(int fd)
@@ -98,14 +91,12 @@ static int accept_waiting(int fd, struct sockaddr *addr, socklen_t *len, int fla
 
 static int park_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
-	int saved = errno;
+	int saved = io_begin();
 
-	cancel_point();
-	hook_checkpoint();
 	int result = accept_waiting(fd, addr, len, flags);
 
 	kind_forget(result);
-	return finish(result, saved);
+	return (int)io_end(result, saved);
 }
 
 HOOK int accept(int fd, struct sockaddr *addr, socklen_t *len)
@@ -224,7 +215,7 @@ static int park_connect(int fd, const struct sockaddr *addr, socklen_t len)
 
 	cancel_point();
 	kind_forget(fd);
-	return finish(connect_parks(&c) ? connect_waiting(&c) : connect_blocking(&c), saved);
+	return (int)io_end(connect_parks(&c) ? connect_waiting(&c) : connect_blocking(&c), saved);
 }
 
 HOOK int connect(int fd, const struct sockaddr *addr, socklen_t len)

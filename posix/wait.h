@@ -4,6 +4,7 @@
 #define GMP_POSIX_WAIT_H
 
 #include "netpoll/multi.h"
+#include "posix/cancel.h"
 #include "posix/hook.h"
 #include "posix/kind.h"
 
@@ -32,6 +33,7 @@ struct io_wait {
 	bool checked;     /* O_NONBLOCK and the timeout are known */
 	bool has_timeout; /* the socket has one */
 	int64_t deadline; /* valid if checked */
+	bool blocked;     /* set by IO_WAITING: its value is that of `blocking` */
 };
 
 /* Result of io_not_ready: the fd is ready for poll(2), but not for the attempt.  Run libc's
@@ -108,6 +110,24 @@ static inline ssize_t io_return(ssize_t result, int saved)
 	return result < 0 ? -1 : result;
 }
 
+/* The start of a call that parks and is a cancellation point.  Returns errno, for io_end. */
+static inline int io_begin(void)
+{
+	int saved = errno;
+
+	cancel_point();
+	hook_checkpoint();
+	return saved;
+}
+
+/* The end of such a call, also if gmp_cancel has ended it. */
+static inline ssize_t io_end(ssize_t result, int saved)
+{
+	if (unlikely(result == -ECANCELED))
+		cancel_waited();
+	return io_return(result, saved);
+}
+
 /* The value of libc's call, or -errno. */
 #define IO_SYS(call)                                                                               \
 	({                                                                                         \
@@ -118,5 +138,17 @@ static inline ssize_t io_return(ssize_t result, int saved)
 /* The same, evaluated as blocking code; and repeated without a handler, see HOOK_REPEATING. */
 #define IO_BLOCKING(call) IO_SYS(HOOK_BLOCKING(call))
 #define IO_REPEATING(call) IO_SYS(HOOK_REPEATING(call))
+
+/* The value of attempt, evaluated again after each wait while it is -EAGAIN; of `blocking` after
+ * IO_BLOCK; or the end of the call by io_not_ready. */
+#define IO_WAITING(w, attempt, blocking)                                                           \
+	({                                                                                         \
+		ssize_t io_got_ = -EAGAIN;                                                         \
+		int io_err_ = 0;                                                                   \
+		while (!io_err_ && (io_got_ = (attempt)) == -EAGAIN)                               \
+			io_err_ = io_not_ready(w);                                                 \
+		(w)->blocked = io_err_ == IO_BLOCK;                                                \
+		(w)->blocked ? (ssize_t)(blocking) : io_err_ ? io_err_ : io_got_;                  \
+	})
 
 #endif
