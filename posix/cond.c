@@ -42,7 +42,7 @@
  *   External threads in the parking table: pthread_cancel would not end their wait.
  */
 #include "posix/cancel.h"
-#include "posix/sync.h"
+#include "posix/parked.h"
 
 static struct {
 	pthread_mutex_t lock;
@@ -156,7 +156,7 @@ static void outside_end(void *arg)
 
 	st_rlx(&o->waiters, o->waiters - 1);
 	LIBC(pthread_mutex_unlock)(&o->lock);
-	w->err = mutex_lock(w->m);
+	w->err = pthread_mutex_lock(w->m);
 }
 
 /* Steps a to e. */
@@ -167,7 +167,7 @@ static int wait_outside(struct cond_wait *w)
 
 	LIBC(pthread_mutex_lock)(&o->lock);
 	st_rlx(&o->waiters, o->waiters + 1);
-	err = mutex_unlock(w->m);
+	err = pthread_mutex_unlock(w->m);
 	if (err) {
 		st_rlx(&o->waiters, o->waiters - 1);
 		LIBC(pthread_mutex_unlock)(&o->lock);
@@ -234,7 +234,7 @@ static int wait_green(const struct cond_wait *w)
 		wait_parked(w, deadline, &result)); /* the mutex is unlocked for handlers */
 	if (err)
 		return err;
-	err = mutex_lock(w->m);
+	err = pthread_mutex_lock(w->m);
 	errno = saved;
 	if (result == -ECANCELED)
 		cancel_waited();
@@ -243,7 +243,8 @@ static int wait_green(const struct cond_wait *w)
 	return result == -EINTR ? 0 : -result; /* a handler has run: a spurious wakeup */
 }
 
-int cond_wait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock, const struct timespec *abs)
+static int cond_wait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock,
+		     const struct timespec *abs)
 {
 	struct cond_wait w = { .c = c, .m = m, .clock = clock, .abs = abs };
 	bool shared = is_shared(c), of_libc = shared && !mutex_is_parkable(m);
@@ -298,7 +299,7 @@ static bool is_awaited_outside(const pthread_cond_t *c)
 	return true;
 }
 
-int cond_signal(pthread_cond_t *c)
+HOOK int pthread_cond_signal(pthread_cond_t *c)
 {
 	const void *key = parked_key(c, KEY_COND);
 	bool shared = is_shared(c);
@@ -308,12 +309,7 @@ int cond_signal(pthread_cond_t *c)
 	return is_awaited_outside(c) || shared ? LIBC(pthread_cond_signal)(c) : 0;
 }
 
-HOOK int pthread_cond_signal(pthread_cond_t *c)
-{
-	return cond_signal(c);
-}
-
-int cond_broadcast(pthread_cond_t *c)
+HOOK int pthread_cond_broadcast(pthread_cond_t *c)
 {
 	const void *key = parked_key(c, KEY_COND);
 	bool shared = is_shared(c);
@@ -323,11 +319,6 @@ int cond_broadcast(pthread_cond_t *c)
 	if (!shared && unlikely(ld_rlx(parked_at(key))))
 		wake_parked(key, true);
 	return 0;
-}
-
-HOOK int pthread_cond_broadcast(pthread_cond_t *c)
-{
-	return cond_broadcast(c);
 }
 
 /* In the child of a fork no other thread waits, and none holds a lock. */

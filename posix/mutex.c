@@ -14,7 +14,7 @@
  * pthread_mutex_init leaves the priority protocol out.  The kernel would look for the owner by its
  * thread id, which it does not know, and libc waits forever then.
  */
-#include "posix/sync.h"
+#include "posix/parked.h"
 #include "variant/chaos.h"
 
 /* Bits of __kind, which static initializers make part of glibc's ABI. */
@@ -93,7 +93,7 @@ static int lock_parked(pthread_mutex_t *m, clockid_t clock, const struct timespe
 			      deadline);
 }
 
-int mutex_lock(pthread_mutex_t *m)
+HOOK int pthread_mutex_lock(pthread_mutex_t *m)
 {
 	enum hook_how how = hook_how();
 
@@ -108,11 +108,6 @@ int mutex_lock(pthread_mutex_t *m)
 	if (how == HOOK_PARK && mutex_is_parkable(m))
 		return lock_parked(m, CLOCK_MONOTONIC, NULL);
 	return HOOK_BLOCKING(LIBC(pthread_mutex_lock)(m));
-}
-
-HOOK int pthread_mutex_lock(pthread_mutex_t *m)
-{
-	return mutex_lock(m);
 }
 
 HOOK int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock, const struct timespec *abs)
@@ -132,36 +127,16 @@ HOOK int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock, const stru
 	return HOOK_BLOCKING(LIBC(pthread_mutex_clocklock)(m, clock, abs));
 }
 
-int mutex_timedlock(pthread_mutex_t *m, const struct timespec *abs)
-{
-	enum hook_how how = hook_how();
-
-	if (how == HOOK_LIBC)
-		return LIBC(pthread_mutex_timedlock)(m, abs);
-	int err = pthread_mutex_trylock(m);
-
-	if (err != EBUSY)
-		return err;
-	if (how == HOOK_PARK && mutex_is_parkable(m))
-		return lock_parked(m, CLOCK_REALTIME, abs);
-	return HOOK_BLOCKING(LIBC(pthread_mutex_timedlock)(m, abs));
-}
-
 HOOK int pthread_mutex_timedlock(pthread_mutex_t *m, const struct timespec *abs)
 {
-	return mutex_timedlock(m, abs);
+	return pthread_mutex_clocklock(m, CLOCK_REALTIME, abs);
 }
 
-int mutex_unlock(pthread_mutex_t *m)
+HOOK int pthread_mutex_unlock(pthread_mutex_t *m)
 {
 	int err = LIBC(pthread_mutex_unlock)(m);
 
 	if (likely(!err))
 		parked_wake(mutex_key(m));
 	return err;
-}
-
-HOOK int pthread_mutex_unlock(pthread_mutex_t *m)
-{
-	return mutex_unlock(m);
 }

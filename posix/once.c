@@ -22,7 +22,7 @@
  *            of parking.
  */
 #include "base/os.h"
-#include "posix/sync.h"
+#include "posix/parked.h"
 
 enum { RUNNING = 1, DONE = 2, WAITED = 4, GENERATION = 8 };
 
@@ -107,7 +107,7 @@ static void once_await_by(pthread_once_t *once)
 		HOOK_BLOCKING((once_await(once), 0));
 }
 
-void once_call(pthread_once_t *once, void (*fn)(void))
+HOOK int pthread_once(pthread_once_t *once, void (*fn)(void))
 {
 	int saved = errno;
 	uint32_t s;
@@ -118,14 +118,9 @@ void once_call(pthread_once_t *once, void (*fn)(void))
 			errno = saved;
 		} else if (cas_acq(word_of(once), &s, generation | RUNNING)) { /* ORD(once) */
 			once_run(once, fn);
-			return;
+			break;
 		}
 	}
-}
-
-HOOK int pthread_once(pthread_once_t *once, void (*fn)(void))
-{
-	once_call(once, fn);
 	return 0;
 }
 

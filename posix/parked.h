@@ -79,6 +79,14 @@ static inline const void *parked_key(const void *object, unsigned offset)
 	return (const char *)object + offset;
 }
 
+static inline const void *mutex_key(const pthread_mutex_t *m)
+{
+	return parked_key(m, KEY_MUTEX);
+}
+
+/* Green threads may be parked for it: it is neither process-shared nor robust.  In mutex.c. */
+bool mutex_is_parkable(const pthread_mutex_t *m);
+
 /* The key of a futex word.  An offset would give two neighbouring words the keys of other objects;
  * no object has an address in this range. */
 static inline const void *futex_key(const uint32_t *word)

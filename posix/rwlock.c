@@ -199,7 +199,32 @@ static int rw_try(pthread_rwlock_t *rw, bool writes)
 	return err;
 }
 
-/* A private lock.  abs: NULL: no deadline. */
+/* libc's try functions are its own also for a process-shared lock. */
+static int try_shared(pthread_rwlock_t *rw, bool writes)
+{
+	return writes ? LIBC(pthread_rwlock_trywrlock)(rw) : LIBC(pthread_rwlock_tryrdlock)(rw);
+}
+
+/* In the kernel. */
+static int wait_shared(pthread_rwlock_t *rw, bool writes, clockid_t clock,
+		       const struct timespec *abs)
+{
+	if (abs)
+		return writes ? LIBC(pthread_rwlock_clockwrlock)(rw, clock, abs)
+			      : LIBC(pthread_rwlock_clockrdlock)(rw, clock, abs);
+	return writes ? LIBC(pthread_rwlock_wrlock)(rw) : LIBC(pthread_rwlock_rdlock)(rw);
+}
+
+/* A process-shared lock. */
+static int lock_shared(pthread_rwlock_t *rw, bool writes, clockid_t clock,
+		       const struct timespec *abs)
+{
+	int err = hook_how() == HOOK_LIBC ? EBUSY : try_shared(rw, writes);
+
+	return err == EBUSY ? HOOK_BLOCKING(wait_shared(rw, writes, clock, abs)) : err;
+}
+
+/* abs: NULL: no deadline. */
 static int rw_lock_until(pthread_rwlock_t *rw, bool writes, clockid_t clock,
 			 const struct timespec *abs)
 {
@@ -207,103 +232,73 @@ static int rw_lock_until(pthread_rwlock_t *rw, bool writes, clockid_t clock,
 	int64_t deadline;
 	int saved = errno;
 
+	if (abs && (!is_wait_clock(clock) || !has_valid_ns(abs)))
+		return EINVAL;
+	if (unlikely(is_shared(rw)))
+		return lock_shared(rw, writes, clock, abs);
 	if (parks)
 		chaos_point();
 	int err = rw_try(rw, writes);
 
 	if (err != EBUSY)
 		return err;
-	err = parked_deadline(clock, abs, &deadline);
-	if (err)
-		return err;
+	parked_deadline(clock, abs, &deadline);
 	err = parks ? rw_lock_parked(rw, writes, deadline)
 		    : HOOK_BLOCKING(rw_lock(rw, writes, deadline, false));
 	errno = saved;
 	return err;
 }
 
-/* libc's function for a process-shared lock; trial: its function that does not wait. */
-#define OF_LIBC(call, trial)                                                                       \
-	({                                                                                         \
-		int rw_err_ = hook_how() == HOOK_LIBC ? EBUSY : (trial);                           \
-		rw_err_ != EBUSY          ? rw_err_                                                \
-		: hook_how() == HOOK_LIBC ? (call)                                                 \
-					  : HOOK_BLOCKING(call);                                   \
-	})
-
 HOOK int pthread_rwlock_rdlock(pthread_rwlock_t *rw)
 {
-	if (unlikely(is_shared(rw)))
-		return OF_LIBC(LIBC(pthread_rwlock_rdlock)(rw), LIBC(pthread_rwlock_tryrdlock)(rw));
 	return rw_lock_until(rw, false, CLOCK_MONOTONIC, NULL);
 }
 
 HOOK int pthread_rwlock_wrlock(pthread_rwlock_t *rw)
 {
-	if (unlikely(is_shared(rw)))
-		return OF_LIBC(LIBC(pthread_rwlock_wrlock)(rw), LIBC(pthread_rwlock_trywrlock)(rw));
 	return rw_lock_until(rw, true, CLOCK_MONOTONIC, NULL);
 }
 
 HOOK int pthread_rwlock_clockrdlock(pthread_rwlock_t *rw, clockid_t clock,
 				    const struct timespec *abs)
 {
-	if (!is_wait_clock(clock) || !has_valid_ns(abs))
-		return EINVAL;
-	if (unlikely(is_shared(rw)))
-		return OF_LIBC(LIBC(pthread_rwlock_clockrdlock)(rw, clock, abs),
-			       LIBC(pthread_rwlock_tryrdlock)(rw));
 	return rw_lock_until(rw, false, clock, abs);
 }
 
 HOOK int pthread_rwlock_clockwrlock(pthread_rwlock_t *rw, clockid_t clock,
 				    const struct timespec *abs)
 {
-	if (!is_wait_clock(clock) || !has_valid_ns(abs))
-		return EINVAL;
-	if (unlikely(is_shared(rw)))
-		return OF_LIBC(LIBC(pthread_rwlock_clockwrlock)(rw, clock, abs),
-			       LIBC(pthread_rwlock_trywrlock)(rw));
 	return rw_lock_until(rw, true, clock, abs);
 }
 
 HOOK int pthread_rwlock_timedrdlock(pthread_rwlock_t *rw, const struct timespec *abs)
 {
-	if (!has_valid_ns(abs))
-		return EINVAL;
-	if (unlikely(is_shared(rw)))
-		return OF_LIBC(LIBC(pthread_rwlock_timedrdlock)(rw, abs),
-			       LIBC(pthread_rwlock_tryrdlock)(rw));
 	return rw_lock_until(rw, false, CLOCK_REALTIME, abs);
 }
 
 HOOK int pthread_rwlock_timedwrlock(pthread_rwlock_t *rw, const struct timespec *abs)
 {
-	if (!has_valid_ns(abs))
-		return EINVAL;
-	if (unlikely(is_shared(rw)))
-		return OF_LIBC(LIBC(pthread_rwlock_timedwrlock)(rw, abs),
-			       LIBC(pthread_rwlock_trywrlock)(rw));
 	return rw_lock_until(rw, true, CLOCK_REALTIME, abs);
 }
 
-/* The owner gets EBUSY from both. */
-HOOK int pthread_rwlock_tryrdlock(pthread_rwlock_t *rw)
+/* The owner gets EBUSY. */
+static int rw_trylock(pthread_rwlock_t *rw, bool writes)
 {
 	if (unlikely(is_shared(rw)))
-		return LIBC(pthread_rwlock_tryrdlock)(rw);
-	int err = rw_try(rw, false);
+		return try_shared(rw, writes);
+	int err = rw_try(rw, writes);
 
 	return err == EDEADLK ? EBUSY : err;
+}
+
+HOOK int pthread_rwlock_tryrdlock(pthread_rwlock_t *rw)
+{
+	return rw_trylock(rw, false);
 }
 
 HOOK int pthread_rwlock_trywrlock(pthread_rwlock_t *rw)
 {
-	if (unlikely(is_shared(rw)))
-		return LIBC(pthread_rwlock_trywrlock)(rw);
-	int err = rw_try(rw, true);
-
-	return err == EDEADLK ? EBUSY : err;
+	return rw_trylock(rw, true);
 }
 
 /* A lock that is not locked is EPERM, which POSIX leaves undefined. */

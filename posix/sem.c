@@ -97,39 +97,27 @@ HOOK int sem_wait(sem_t *s)
 {
 	enum hook_how how = hook_how();
 
-	if (how == HOOK_LIBC)
-		return LIBC(sem_wait)(s);
 	if (taken_at_once(s, how))
 		return 0;
-	if (parks(s, how))
-		return wait_parked(s, CLOCK_MONOTONIC, NULL);
-	return HOOK_REPEATING(LIBC(sem_wait)(s));
-}
-
-HOOK int sem_timedwait(sem_t *s, const struct timespec *abs)
-{
-	enum hook_how how = hook_how();
-
-	if (how == HOOK_LIBC || !has_valid_ns(abs))
-		return LIBC(sem_timedwait)(s, abs);
-	if (taken_at_once(s, how))
-		return 0;
-	if (parks(s, how))
-		return wait_parked(s, CLOCK_REALTIME, abs);
-	return HOOK_BLOCKING(LIBC(sem_timedwait)(s, abs));
+	return parks(s, how) ? wait_parked(s, CLOCK_MONOTONIC, NULL)
+			     : HOOK_REPEATING(LIBC(sem_wait)(s));
 }
 
 HOOK int sem_clockwait(sem_t *s, clockid_t clock, const struct timespec *abs)
 {
 	enum hook_how how = hook_how();
 
-	if (how == HOOK_LIBC || !is_wait_clock(clock) || !has_valid_ns(abs))
+	if (!is_wait_clock(clock) || !has_valid_ns(abs))
 		return LIBC(sem_clockwait)(s, clock, abs);
 	if (taken_at_once(s, how))
 		return 0;
-	if (parks(s, how))
-		return wait_parked(s, clock, abs);
-	return HOOK_BLOCKING(LIBC(sem_clockwait)(s, clock, abs));
+	return parks(s, how) ? wait_parked(s, clock, abs)
+			     : HOOK_BLOCKING(LIBC(sem_clockwait)(s, clock, abs));
+}
+
+HOOK int sem_timedwait(sem_t *s, const struct timespec *abs)
+{
+	return sem_clockwait(s, CLOCK_REALTIME, abs);
 }
 
 HOOK int sem_post(sem_t *s)

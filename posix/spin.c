@@ -27,15 +27,9 @@ static int spin_yielding(pthread_spinlock_t *l)
 
 HOOK int pthread_spin_lock(pthread_spinlock_t *l)
 {
-	enum hook_how how = hook_how();
-
-	if (how == HOOK_LIBC)
-		return LIBC(pthread_spin_lock)(l);
 	int err = pthread_spin_trylock(l);
 
 	if (err != EBUSY)
 		return err;
-	if (how == HOOK_PARK)
-		return spin_yielding(l);
-	return HOOK_BLOCKING(LIBC(pthread_spin_lock)(l));
+	return hook_parks() ? spin_yielding(l) : HOOK_BLOCKING(LIBC(pthread_spin_lock)(l));
 }
