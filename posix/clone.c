@@ -270,7 +270,6 @@ static long clone_syscall(const unsigned long *a)
 	return copy_by_syscall(SYS_clone, b);
 }
 
-#ifdef SYS_clone3
 /* Returns 0, E2BIG if a byte is not 0, or EFAULT. */
 static int check_zero(uintptr_t at, size_t n)
 {
@@ -308,19 +307,14 @@ static long clone3_syscall(const unsigned long *a)
 		return LIBC(syscall)(SYS_clone3, a[0], a[1]);
 	return copy_by_syscall(SYS_clone3, (unsigned long[6]){ a[0], a[1] });
 }
-#endif
 
 long clone_call(long number, const unsigned long *a)
 {
-#ifdef SYS_clone3
 	if (number == SYS_clone3)
 		return clone3_syscall(a);
-#endif
 #ifdef SYS_vfork
 	if (number == SYS_vfork) /* CLONE-4 */
 		return clone_syscall((unsigned long[6]){ CLONE_VM | CLONE_VFORK | SIGCHLD });
-#endif
-#ifdef SYS_fork
 	if (number == SYS_fork)
 		return copy_by_syscall(number, a);
 #endif

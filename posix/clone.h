@@ -10,9 +10,7 @@ static inline bool makes_child(long number)
 {
 	switch (number) {
 	case SYS_clone:
-#ifdef SYS_clone3
 	case SYS_clone3:
-#endif
 #ifdef SYS_fork
 	case SYS_fork:
 	case SYS_vfork:

@@ -19,12 +19,6 @@
 #include "base/base.h"
 #include "base/os.h"
 
-#ifndef SECCOMP_RET_KILL_PROCESS /* Linux 4.14 */
-#define SECCOMP_RET_KILL_PROCESS 0x80000000U
-#define SECCOMP_RET_KILL_THREAD 0x00000000U
-#define SECCOMP_RET_ACTION_FULL 0xffff0000U
-#endif
-
 #if defined(__x86_64__)
 enum { ARCH = (int)AUDIT_ARCH_X86_64 };
 #elif defined(__aarch64__)

@@ -53,10 +53,6 @@
 #include "posix/user.h"
 #include "variant/chaos.h"
 
-#ifndef FUTEX_LOCK_PI2
-#define FUTEX_LOCK_PI2 13 /* Linux 5.14 */
-#endif
-
 struct futex_call {
 	uint32_t *word;
 	int op;

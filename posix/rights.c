@@ -58,13 +58,6 @@
 #include "posix/user.h"
 #include "spare.h"
 
-#ifndef SYS_landlock_restrict_self
-#define SYS_landlock_restrict_self 446 /* Linux 5.13 */
-#endif
-#ifndef PR_SET_SPECULATION_CTRL
-#define PR_SET_SPECULATION_CTRL 53 /* Linux 4.17 */
-#endif
-
 /* ANSWER_NS: how often the caller checks whether T is gone; not measured. */
 enum { SIG_SETXID = 33, ANSWER_NS = MS, LISTING = 32 * 1024, QUIET_PASSES = 2 };
 

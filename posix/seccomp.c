@@ -30,13 +30,6 @@
 #include "posix/hook.h"
 #include "posix/rights.h"
 
-#ifndef SECCOMP_FILTER_FLAG_NEW_LISTENER
-#define SECCOMP_FILTER_FLAG_NEW_LISTENER (1UL << 3) /* Linux 5.0 */
-#endif
-#ifndef SECCOMP_FILTER_FLAG_TSYNC_ESRCH
-#define SECCOMP_FILTER_FLAG_TSYNC_ESRCH (1UL << 4) /* Linux 5.7 */
-#endif
-
 static long install(unsigned long flags, void *args)
 {
 	return LIBC(syscall)(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, args);
