@@ -10,7 +10,6 @@
  */
 #include <signal.h>
 
-#include "enter.h"
 #include "posix/hook.h"
 #include "posix/user.h"
 
@@ -23,13 +22,6 @@ enum { LEAST = 2048 };
 
 /* Not in each version of signal.h. */
 #define AUTODISARM (INT32_MIN)
-
-static bool has_own_stack(void)
-{
-	const struct g *gp = own_green(); /* also in a handler, and in blocking code */
-
-	return gp && gp->resume & RESUME_OWN_TLS;
-}
 
 /* Returns 0 or an errno. */
 static int store(struct signal_state *s, const stack_t *set)
@@ -50,7 +42,7 @@ HOOK int sigaltstack(const stack_t *set, stack_t *old)
 {
 	struct signal_state *s = gmp__signal_state();
 
-	if (!has_own_stack())
+	if (!hook_has_own_tls())
 		return LIBC(sigaltstack)(set, old);
 	stack_t new,
 		before = { .ss_sp = s->alternate,

@@ -7,9 +7,12 @@
 
 HOOK int thrd_create(thrd_t *out, thrd_start_t fn, void *arg)
 {
-	if (!makes_green(NULL))
-		return outside_create_c11(out, fn, arg);
-	return to_thrd(thread_create(out, NULL, (void *(*)(void *))(uintptr_t)fn, arg, true));
+	void *(*start)(void *) = (void *(*)(void *))(uintptr_t)fn;
+
+	if (makes_green(NULL))
+		return to_thrd(thread_create(out, NULL, start, arg, true));
+	return outside_counts() ? to_thrd(outside_create(out, NULL, start, arg, true))
+				: LIBC(thrd_create)(out, fn, arg);
 }
 
 HOOK int thrd_join(thrd_t self, int *result)

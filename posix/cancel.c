@@ -31,16 +31,21 @@ static void act(struct thread *t)
 	LIBC(pthread_exit)(PTHREAD_CANCELED);
 }
 
-/* Steps b and c. */
-static void act_if_pending(struct thread *t)
+bool cancel_is_pending(const struct thread *t)
 {
 	if (t->disabled || t->exiting)
-		return;
+		return false;
 	threads_lock();
 	bool pending = t->pending;
 
 	threads_unlock();
-	if (pending)
+	return pending;
+}
+
+/* Steps b and c. */
+static void act_if_pending(struct thread *t)
+{
+	if (cancel_is_pending(t))
 		act(t);
 }
 

@@ -35,7 +35,6 @@
 #include <time.h>
 
 #include "base/os.h"
-#include "enter.h"
 #include "posix/hook.h"
 
 /* The tid of no thread: CPUTIME-3. */
@@ -128,17 +127,9 @@ static int own_times(enum cpu_clock_kind kind, struct cpu_times *own)
 	return 0;
 }
 
-/* Does the caller, also in blocking code or a handler, have a clock of its own? */
-static bool has_own_clock(void)
-{
-	const struct g *gp = own_green();
-
-	return gp && gp->resume & RESUME_OWN_TLS;
-}
-
 HOOK int clock_gettime(clockid_t clock, struct timespec *t)
 {
-	if (likely(clock != CLOCK_THREAD_CPUTIME_ID) || !has_own_clock())
+	if (likely(clock != CLOCK_THREAD_CPUTIME_ID) || !hook_has_own_tls())
 		return LIBC(clock_gettime)(clock, t);
 	struct cpu_times own;
 
@@ -156,7 +147,7 @@ HOOK int getrusage(int who, struct rusage *usage)
 	struct cpu_times own;
 	int err = LIBC(getrusage)(who, usage);
 
-	if (err || who != RUSAGE_THREAD || !has_own_clock())
+	if (err || who != RUSAGE_THREAD || !hook_has_own_tls())
 		return err;
 	err = own_times(CPU_USAGE, &own);
 	if (!err) {

@@ -22,6 +22,8 @@
 #ifndef GMP_POSIX_HANDLER_H
 #define GMP_POSIX_HANDLER_H
 
+#include <gmp.h>
+
 #include "base/atomic.h"
 #include "base/base.h"
 #include "base/tls.h"

@@ -22,6 +22,7 @@
 #include <errno.h>
 #include <gmp.h>
 
+#include "enter.h"
 #include "posix/handler.h"
 #include "posix/mask.h"
 #include "posix/real.h"
@@ -45,6 +46,14 @@ static inline enum hook_how hook_how(void)
 static inline bool hook_parks(void)
 {
 	return hook_how() == HOOK_PARK;
+}
+
+/* The caller, also in blocking code or in a handler, is a green thread with own thread-locals. */
+static inline bool hook_has_own_tls(void)
+{
+	const struct g *gp = own_green();
+
+	return gp && gp->resume & RESUME_OWN_TLS;
 }
 
 /* Always inlined: BLOCK-5 learns the lengths of blocking code by the place of the call. */

@@ -68,6 +68,7 @@
 #include "enter.h"
 #include "m.h"
 #include "park.h"
+#include "posix/cancel.h"
 #include "posix/receiver.h"
 #include "posix/siginfo.h"
 #include "posix/signal.h"
@@ -94,15 +95,10 @@ static struct {
 	bool counts;        /* (o) of it: the present pass does; others follow a new signal */
 } killer;
 
-static struct thread *record_of(const struct g *gp)
-{
-	return gp && (gp->fn == thread_main || gp->fn == program_main) ? gp->arg : NULL;
-}
-
 /* NULL also while main has not been entered in the table. */
 static struct thread *self_record(void)
 {
-	struct thread *t = record_of(own_green());
+	struct thread *t = thread_of(own_green());
 
 	return t && t->run == ld_rlx(&sched.run) ? t : NULL;
 }
@@ -159,18 +155,20 @@ static void forget_signals(struct thread *t, int unused, bool unused_too)
 	t->killed = 0;
 }
 
+static void forget_list(struct thread *t)
+{
+	for (; t; t = t->next_killed) {
+		t->at_killed = NULL;
+		t->killed = 0;
+	}
+}
+
 void kill_forget(void)
 {
 	if (killer.kept)
 		threads_each(forget_signals, 0, false);
-	for (struct thread *t = killer.listed; t; t = t->next_killed) {
-		t->at_killed = NULL;
-		t->killed = 0;
-	}
-	for (struct thread *t = killer.rest; t; t = t->next_killed) {
-		t->at_killed = NULL;
-		t->killed = 0;
-	}
+	forget_list(killer.listed);
+	forget_list(killer.rest);
 	memset(&killer, 0, sizeof(killer));
 }
 
@@ -386,14 +384,12 @@ static enum delivery send_notes(const struct attempt *a)
 static void handle_here(pthread_t to)
 {
 	for (int signo = 1; signo <= 64; signo++) {
-		sigset_t only = mask_set(mask_bit(signo));
-
 		if (!take_admitted(to, signo))
 			continue;
 		siginfo_t info = siginfo_make_sig(signo, SI_TKILL);
 
 		siginfo_send_for_thread_sig(os_thread_id(), signo, &info);
-		LIBC(pthread_sigmask)(SIG_UNBLOCK, &only, NULL);
+		mask_unblock(signo);
 	}
 }
 
@@ -486,21 +482,21 @@ static bool is_in_runtime_sig(void)
 
 bool kill_is_busy_sig(const struct g *interrupted)
 {
-	const struct thread *t = record_of(interrupted);
+	const struct thread *t = thread_of(interrupted);
 
 	return is_in_runtime_sig() || (t && ld_rlx(&t->stage) != STAGE_NONE);
 }
 
 bool kill_is_pending_sig(int signo, const struct g *interrupted)
 {
-	const struct thread *t = record_of(interrupted);
+	const struct thread *t = thread_of(interrupted);
 
 	return t && ld_rlx(&t->killed) & mask_bit(signo);
 }
 
 bool kill_take_sig(int signo, siginfo_t *info, const struct g *interrupted)
 {
-	struct thread *t = record_of(interrupted);
+	struct thread *t = thread_of(interrupted);
 
 	if (!t || is_in_runtime_sig() || ld_rlx(&t->stage) != STAGE_NONE ||
 	    !(admitted(t) & mask_bit(signo)) || !take(t, signo))
@@ -511,7 +507,7 @@ bool kill_take_sig(int signo, siginfo_t *info, const struct g *interrupted)
 
 bool kill_keep_sig(int signo, const struct g *interrupted)
 {
-	struct thread *t = record_of(interrupted);
+	struct thread *t = thread_of(interrupted);
 
 	if (!t || !(ld_rlx(&t->mask) & mask_bit(signo)))
 		return false;
@@ -522,7 +518,7 @@ bool kill_keep_sig(int signo, const struct g *interrupted)
 
 void kill_handler_sig(const struct g *interrupted, int change)
 {
-	struct thread *t = record_of(interrupted);
+	struct thread *t = thread_of(interrupted);
 
 	if (t && (change > 0 || ld_rlx(&t->handling)))
 		st_rlx(&t->handling, ld_rlx(&t->handling) + (uint32_t)change);
@@ -533,13 +529,12 @@ void kill_handler_sig(const struct g *interrupted, int change)
 /* Step d for one signal.  Returns false if it is left to the signal thread. */
 static bool run_one(struct thread *t, int signo)
 {
-	sigset_t only = mask_set(mask_bit(signo));
 	enum signal_action action = signal_action(signo);
 
 	if (action == ACTION_IGNORE)
 		return take(t, signo) || true;
 	if (!handler_runs()) /* otherwise the kernel blocks what the handler's action names */
-		LIBC(pthread_sigmask)(SIG_UNBLOCK, &only, NULL);
+		mask_unblock(signo);
 	if (action == ACTION_DEFAULT && take(t, signo))
 		syscall(SYS_tgkill, getpid(), os_thread_id(), signo);
 	else if (action == ACTION_HANDLER)
@@ -646,15 +641,9 @@ bool kill_expect(const sigset_t *set, sigset_t *before)
 
 bool kill_is_cancelled(void)
 {
-	struct thread *t = self_record();
+	const struct thread *t = self_record();
 
-	if (!t || t->disabled || t->exiting)
-		return false;
-	threads_lock();
-	bool pending = t->pending;
-
-	threads_unlock();
-	return pending;
+	return t && cancel_is_pending(t);
 }
 
 void kill_cut_sigwait(struct thread *t)
@@ -756,9 +745,7 @@ HOOK int kill(pid_t pid, int signo)
 	if (action == ACTION_IGNORE)
 		return LIBC(kill)(pid, signo);
 	siginfo_t info = siginfo_make_sig(signo, SI_USER);
-	sigset_t only = mask_set(mask_bit(signo));
-
-	LIBC(pthread_sigmask)(SIG_UNBLOCK, &only, NULL);
+	mask_unblock(signo);
 	if (siginfo_send_for_thread_sig(os_thread_id(), signo, &info) == 0)
 		return 0;
 	errno = saved;

@@ -33,7 +33,7 @@
 
 #include <pthread.h>
 
-#include "enter.h"
+#include "base/os.h"
 #include "posix/handler.h"
 #include "posix/hook.h"
 #include "posix/kill.h"
@@ -47,12 +47,17 @@
 
 enum { RESCUED_MOST = 16 };
 
+void mask_unblock(int signo)
+{
+	sigset_t only = mask_set(mask_bit(signo));
+
+	LIBC(pthread_sigmask)(SIG_UNBLOCK, &only, NULL);
+}
+
 /* The caller, also in blocking code, has a mask of its own. */
 static bool has_own_mask(void)
 {
-	const struct g *gp = own_green();
-
-	return gp && gp->resume & RESUME_OWN_TLS && receiver_routes();
+	return hook_has_own_tls() && receiver_routes();
 }
 
 static uint64_t own_mask(void)
@@ -82,10 +87,9 @@ static void rescue(uint64_t bits)
 static void forked(void)
 {
 	const struct signal_state *s = gmp__signal_state();
-	sigset_t set = mask_set(s->mask);
 
 	if (s->has_mask)
-		LIBC(pthread_sigmask)(SIG_SETMASK, &set, NULL);
+		os_signals_restore(s->mask);
 }
 
 static void note_use(void)
@@ -119,11 +123,8 @@ void mask_apply(void)
 
 	if (!m || !mask_to_apply(m, &mask))
 		return;
-	mask &= ~mask_of_writes();
-	sigset_t set = mask_set(mask);
-
-	LIBC(pthread_sigmask)(SIG_SETMASK, &set, NULL);
-	m->sigmask = mask;
+	m->sigmask = mask & ~mask_of_writes();
+	os_signals_restore(m->sigmask);
 }
 
 /* own: the OS thread gets this mask; otherwise it keeps its own. */

@@ -14,11 +14,9 @@
 #include "posix/outside.h"
 
 struct start {
-	union {
-		void *(*fn)(void *);
-		int (*fn_c11)(void *);
-	};
+	void *(*fn)(void *);
 	void *arg;
+	bool c11;
 };
 
 static pthread_key_t key;
@@ -37,7 +35,7 @@ static void make_key(void)
 	has_key = program_is_started() && pthread_key_create(&key, end_round) == 0;
 }
 
-static bool counts(void)
+bool outside_counts(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -47,71 +45,33 @@ static bool counts(void)
 
 void outside_count_self(void)
 {
-	if (counts())
+	if (outside_counts())
 		pthread_setspecific(key, (void *)1);
-}
-
-static struct start begin(struct start *s)
-{
-	struct start now = *s;
-
-	free(s);
-	pthread_setspecific(key, (void *)1);
-	return now;
 }
 
 static void *run(void *arg)
 {
-	struct start s = begin(arg);
+	struct start s = *(struct start *)arg;
 
-	return s.fn(s.arg);
+	free(arg);
+	pthread_setspecific(key, (void *)1);
+	return thread_call(s.fn, s.arg, s.c11);
 }
 
-static int run_c11(void *arg)
+int outside_create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *), void *arg,
+		   bool c11)
 {
-	struct start s = begin(arg);
+	struct start *s = malloc(sizeof(*s));
 
-	return s.fn_c11(s.arg);
-}
-
-/* Counts the thread that is about to start.  NULL without memory. */
-static struct start *count(struct start s)
-{
-	struct start *kept = malloc(sizeof(*kept));
-
-	if (!kept)
-		return NULL;
-	*kept = s;
+	if (!s)
+		return c11 ? ENOMEM : EAGAIN;
+	*s = (struct start){ fn, arg, c11 };
 	program_thread_new();
-	return kept;
-}
+	int err = LIBC(pthread_create)(out, attr, run, s);
 
-static void uncount(struct start *s)
-{
-	free(s);
-	program_thread_left(NULL);
-}
-
-int outside_create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
-{
-	if (!counts())
-		return LIBC(pthread_create)(out, attr, fn, arg);
-	struct start *s = count((struct start){ .fn = fn, .arg = arg });
-	int err = s ? LIBC(pthread_create)(out, attr, run, s) : EAGAIN;
-
-	if (s && err)
-		uncount(s);
-	return err;
-}
-
-int outside_create_c11(thrd_t *out, thrd_start_t fn, void *arg)
-{
-	if (!counts())
-		return LIBC(thrd_create)(out, fn, arg);
-	struct start *s = count((struct start){ .fn_c11 = fn, .arg = arg });
-	int err = s ? LIBC(thrd_create)(out, run_c11, s) : thrd_nomem;
-
-	if (s && err != thrd_success)
-		uncount(s);
+	if (err) {
+		free(s);
+		program_thread_left(NULL);
+	}
 	return err;
 }

@@ -5,9 +5,11 @@
 
 #include "posix/thread.h"
 
-/* libc's functions; the thread counts (PROGRAM-1). */
-int outside_create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *), void *arg);
-int outside_create_c11(thrd_t *out, thrd_start_t fn, void *arg);
+/* OS threads are counted. */
+bool outside_counts(void);
+/* libc's pthread_create for a thread that counts (PROGRAM-1). */
+int outside_create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *), void *arg,
+		   bool c11);
 /* The caller is an OS thread that PROGRAM-1 counts already: it leaves when it ends. */
 void outside_count_self(void);
 

@@ -213,8 +213,6 @@ static int select_waiting(struct select_call *c)
 /* The result, or -errno. */
 static int select_call(struct select_call *c)
 {
-	if (c->n < 0 || c->n > SELECT_MOST)
-		return -EOPNOTSUPP;
 	int result = select_begin(c);
 
 	if (result)

@@ -467,14 +467,12 @@ void gmp__handler_wait_begin(void)
 /* Handle the signal on the calling OS thread, now: the kernel calls the trampoline. */
 static void handle_here(const struct receiver *r, int signo, const siginfo_t *info)
 {
-	sigset_t only = mask_set(mask_bit(signo));
-
 	if (ld_rlx(&r->mask) & mask_bit(signo)) { /* blocked meanwhile */
 		siginfo_send_sig(signo, info);
 		receiver_arrived_sig(signo);
 		return;
 	}
-	LIBC(pthread_sigmask)(SIG_UNBLOCK, &only, NULL);
+	mask_unblock(signo);
 	siginfo_send_to_sig(os_thread_id(), signo, info);
 }
 
@@ -609,10 +607,8 @@ static void handle_pending(uint64_t bits)
 	int signo;
 
 	while ((signo = take_pending(bits, &info))) {
-		sigset_t only = mask_set(mask_bit(signo));
-
 		siginfo_unpack_sig(&info);
-		LIBC(pthread_sigmask)(SIG_UNBLOCK, &only, NULL);
+		mask_unblock(signo);
 		siginfo_send_for_thread_sig(os_thread_id(), signo, &info);
 	}
 }
@@ -757,11 +753,9 @@ static enum delivery deliver_once(int signo, const siginfo_t *info, struct recei
 /* Step 5: the trampoline of this thread calls the handler. */
 static void handle_by_thread(int signo, const siginfo_t *info)
 {
-	sigset_t only = mask_set(mask_bit(signo));
-
 	rec.forced = signo;
 	siginfo_send_to_sig(rec.tid, signo, info);
-	LIBC(pthread_sigmask)(SIG_UNBLOCK, &only, NULL);
+	mask_unblock(signo);
 	rec.forced = 0;
 }
 

@@ -59,20 +59,13 @@ static ssize_t recv_some(const struct recv_args *a, struct io_wait *w, size_t do
 			  recv_blocking(a, done));
 }
 
-static bool is_stream(int fd)
-{
-	int type = 0;
-	socklen_t len = sizeof(type);
-
-	return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_STREAM;
-}
-
 static ssize_t recv_all(const struct recv_args *a, struct io_wait *w)
 {
 	ssize_t got = recv_some(a, w, 0);
 	size_t done = got > 0 ? (size_t)got : 0;
 
-	if (got <= 0 || done == a->n || a->flags & MSG_DONTWAIT || !is_stream(a->fd))
+	if (got <= 0 || done == a->n || a->flags & MSG_DONTWAIT ||
+	    io_option(a->fd, SO_TYPE) != SOCK_STREAM)
 		return got;
 	w->partial = true;
 	while (got > 0 && done < a->n) {

@@ -178,10 +178,10 @@ struct tlsblock *thread_block(const struct thread *t)
 /* Step 5.  Returns true if the record keeps the block. */
 static bool thread_ended(struct g *gp, struct tlsblock *b)
 {
-	if (gp->fn != thread_main && gp->fn != program_main)
-		return false;
-	struct thread *t = gp->arg;
+	struct thread *t = thread_of(gp);
 
+	if (!t)
+		return false;
 	threads_lock();
 	bool keeps = t->state == THREAD_JOINABLE;
 

@@ -59,14 +59,6 @@ enum { CHUNK = 64 << 10 };
 
 /* --- accept --- */
 
-static bool listens(int fd)
-{
-	int on = 0;
-	socklen_t len = sizeof(on);
-
-	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) == 0 && on;
-}
-
 static int accept_blocking(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
 	return IO_REPEATING(LIBC(accept4)(fd, addr, len, flags));
@@ -77,7 +69,8 @@ static int accept_waiting(int fd, struct sockaddr *addr, socklen_t *len, int fla
 	struct io_wait w = { .fd = fd, .events = POLLIN, .timeout = SO_RCVTIMEO };
 
 	while (!io_poll_now(fd, POLLIN)) {
-		if (w.waits == 0 && (!listens(fd) || flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)))
+		if (w.waits == 0 &&
+		    (io_option(fd, SO_ACCEPTCONN) <= 0 || flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)))
 			break; /* libc has the error */
 		int err = io_not_ready(&w);
 
@@ -123,12 +116,8 @@ struct connect_args {
 /* True if connect would wait in a way that it can do without; c is filled in. */
 static bool connect_parks(struct connect_args *c)
 {
-	int protocol = 0;
-	socklen_t len = sizeof(protocol);
-
 	c->id = os_socket_id(c->fd);
-	return c->id && getsockopt(c->fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) == 0 &&
-	       protocol == IPPROTO_TCP && !io_nonblocking(c->fd);
+	return c->id && io_option(c->fd, SO_PROTOCOL) == IPPROTO_TCP && !io_nonblocking(c->fd);
 }
 
 static int connect_blocking(const struct connect_args *c)
@@ -303,11 +292,10 @@ static ssize_t sendfile_waiting(int to, int from, off_t *at, size_t n)
 
 static ssize_t park_sendfile(int to, int from, off_t *at, size_t n)
 {
-	int saved = errno, type;
-	socklen_t len = sizeof(type);
+	int saved = errno;
 
 	hook_checkpoint();
-	if (getsockopt(to, SOL_SOCKET, SO_TYPE, &type, &len) < 0 || io_nonblocking(to))
+	if (io_option(to, SO_TYPE) < 0 || io_nonblocking(to))
 		return io_return(IO_REPEATING(LIBC(sendfile)(to, from, at, n)), saved);
 	gmp_cancel_mask(1); /* no cancellation point */
 	ssize_t done = sendfile_waiting(to, from, at, min_of(n, (size_t)0x7ffff000));

@@ -27,7 +27,7 @@
 
 struct thread *thread_of(const struct g *gp)
 {
-	return gp->fn == thread_main || gp->fn == program_main ? gp->arg : NULL;
+	return gp && (gp->fn == thread_main || gp->fn == program_main) ? gp->arg : NULL;
 }
 
 struct thread *thread_self(void)
@@ -36,7 +36,7 @@ struct thread *thread_self(void)
 
 	if (!m)
 		return gmp__blockedm() ? NULL : forked_self();
-	return m->curg ? thread_of(m->curg) : NULL;
+	return thread_of(m->curg);
 }
 
 /* --- the thread --- */
@@ -55,15 +55,9 @@ void thread_begin_exit(struct thread *t)
 	gmp_cancel_mask(1); /* what it calls from now on may wait */
 }
 
-static void call_function(struct thread *t)
+void *thread_call(void *(*fn)(void *), void *arg, bool c11)
 {
-	if (!t->c11) {
-		t->result = t->fn(t->arg);
-		return;
-	}
-	thrd_start_t fn = (thrd_start_t)(uintptr_t)t->fn;
-
-	t->result = (void *)(intptr_t)fn(t->arg);
+	return c11 ? (void *)(intptr_t)((thrd_start_t)(uintptr_t)fn)(arg) : fn(arg);
 }
 
 /* Steps 3 and 4.  pthread_exit arrives at the second return of setjmp, also that of a destructor,
@@ -77,7 +71,7 @@ void thread_main(void *arg)
 	mask_inherit(t->mask);
 	if (!__sigsetjmp_cancel(base.__cancel_jmp_buf, 0)) {
 		__pthread_register_cancel(&base);
-		call_function(t);
+		t->result = thread_call(t->fn, t->arg, t->c11);
 	}
 	thread_end_blocking();
 	thread_begin_exit(t);
@@ -247,7 +241,8 @@ bool makes_green(const pthread_attr_t *attr)
 
 HOOK int pthread_create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
 {
-	if (!makes_green(attr))
-		return outside_create(out, attr, fn, arg);
-	return thread_create(out, attr, fn, arg, false);
+	if (makes_green(attr))
+		return thread_create(out, attr, fn, arg, false);
+	return outside_counts() ? outside_create(out, attr, fn, arg, false)
+				: LIBC(pthread_create)(out, attr, fn, arg);
 }

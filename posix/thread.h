@@ -113,7 +113,9 @@ void thread_main(void *t);
 /* The same for main, and for the first thread of a child of a fork: run_main.c. */
 void program_main(void *t);
 
-/* The record of a G, or NULL: pthread_create has not made it. */
+/* Call the function of a thread; c11: one of thrd_create, which returns an int. */
+void *thread_call(void *(*fn)(void *), void *arg, bool c11);
+/* The record of a G, or NULL: pthread_create has not made it, or gp is NULL. */
 struct thread *thread_of(const struct g *gp);
 /* The record of the calling thread, or NULL. */
 struct thread *thread_self(void);

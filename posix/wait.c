@@ -110,14 +110,19 @@ int64_t io_deadline(int fd, int timeout)
 	return gmp_deadline((int64_t)t.tv_sec * GMP_S + (int64_t)t.tv_usec * GMP_US);
 }
 
+int io_option(int fd, int name)
+{
+	int value = -1;
+	socklen_t size = sizeof(value);
+
+	return getsockopt(fd, SOL_SOCKET, name, &value, &size) == 0 ? value : -1;
+}
+
 enum kind io_socket_kind(int fd)
 {
-	int type = 0;
-	socklen_t len = sizeof(type);
+	int type = io_option(fd, SO_TYPE);
 
-	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) < 0)
-		return KIND_FILE;
-	return type == SOCK_STREAM ? KIND_STREAM_SOCKET : KIND_SOCKET;
+	return type < 0 ? KIND_FILE : type == SOCK_STREAM ? KIND_STREAM_SOCKET : KIND_SOCKET;
 }
 
 /* --- parking --- */
@@ -176,24 +181,12 @@ static noinline int park_known(int fd, short events, int64_t deadline)
 /* IOWAIT-7.  Only for unix sockets: TCP would take a pending error away. */
 static bool is_shut_for_writers(int fd)
 {
-	int family = AF_UNSPEC, type = 0, saved = errno;
-	socklen_t size = sizeof(family), type_size = sizeof(type);
-	bool shut = getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size) == 0 &&
-		    family == AF_UNIX &&
-		    getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_size) == 0 &&
-		    type == SOCK_STREAM &&
+	int saved = errno;
+	bool shut = io_option(fd, SO_DOMAIN) == AF_UNIX && io_option(fd, SO_TYPE) == SOCK_STREAM &&
 		    LIBC(send)(fd, NULL, 0, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == EPIPE;
 
 	errno = saved;
 	return shut;
-}
-
-static int option_of(int fd, int name)
-{
-	int value = -1;
-	socklen_t size = sizeof(value);
-
-	return getsockopt(fd, SOL_SOCKET, name, &value, &size) == 0 ? value : -1;
 }
 
 /* --- persistent registrations --- */
@@ -215,12 +208,12 @@ static int option_of(int fd, int name)
  */
 static bool may_persist(int fd)
 {
-	int family = option_of(fd, SO_DOMAIN), protocol = option_of(fd, SO_PROTOCOL);
+	int family = io_option(fd, SO_DOMAIN), protocol = io_option(fd, SO_PROTOCOL);
 	bool tcp = (family == AF_INET || family == AF_INET6) &&
 		   (protocol == IPPROTO_TCP || protocol == IPPROTO_MPTCP);
 
-	return (tcp || family == AF_UNIX) && option_of(fd, SO_TYPE) == SOCK_STREAM &&
-	       option_of(fd, SO_ACCEPTCONN) == 0;
+	return (tcp || family == AF_UNIX) && io_option(fd, SO_TYPE) == SOCK_STREAM &&
+	       io_option(fd, SO_ACCEPTCONN) == 0;
 }
 
 /* The record has no persistent registration of this file, or the file has no id.  For a file that

@@ -63,6 +63,9 @@ int io_poll_now(int fd, short events);
 /* True if O_NONBLOCK is set; false also if fd is bad. */
 bool io_nonblocking(int fd);
 
+/* An option of SOL_SOCKET that is an int; -1, with errno set: fd is no socket. */
+int io_option(int fd, int name);
+
 /* The kind of an open socket; KIND_FILE: it is none. */
 enum kind io_socket_kind(int fd);
 
