@@ -12,7 +12,7 @@
  * does not take the children of other waiters.
  *
  * A signal that a child of main has sent to the process before its end is handled before the call
- * returns (RECEIVER-11).
+ * returns (SETTLE-1).
  *
  * system blocks SIGCHLD for the caller, so that a handler does not wait for its child; the green
  * thread's mask (mask.h) does the same for the handlers that other OS threads would run.  The OS
@@ -26,7 +26,7 @@
 #include "posix/cancel.h"
 #include "posix/hook.h"
 #include "posix/mask.h"
-#include "posix/receiver.h"
+#include "posix/settle.h"
 #include "posix/user.h"
 #include "posix/vfork.h"
 
@@ -34,7 +34,7 @@
 static pid_t waited(pid_t result)
 {
 	if (result > 0 && signals_used() && hook_how() != HOOK_LIBC)
-		receiver_settle();
+		settle_after_child();
 	return result;
 }
 

@@ -52,6 +52,8 @@
  *   RECEIVER-6  A signal is sent to the OS thread of a running receiver only if that thread does
  *               not block it (/proc/self/task/TID/status): it would be pending there for good.
  *
+ * After a wait for a child settle.c waits for signals on their way (SETTLE-1).
+ *
  * SIG_FORWARD is a signal of libc (SIGCANCEL), which is sent to the signal thread by nothing else,
  * and which is blocked there.  siginfo.c packs the siginfo.
  *
@@ -79,21 +81,16 @@
 #include "posix/handler.h"
 #include "posix/hook.h"
 #include "posix/kill.h"
+#include "posix/settle.h"
 #include "posix/siginfo.h"
 #include "posix/signal.h"
 #include "waiter.h"
 
-enum { SIG_FORWARD = 32, FIRST_QUEUED = 32, SIGSET_BYTES = 8 }; /* lower: pending once at most */
+enum { FIRST_QUEUED = 32 }; /* lower: pending once at most */
 
 /* THREAD_STACK: handlers may run there.  TRY_NS, TRIES: 5 ms until a signal is handled by the
  * signal thread, since its receiver is in a wait that no handler ends; not measured. */
 enum { THREAD_STACK = 512 * 1024, TRY_NS = 100 * US, TRIES = 50 };
-
-/* RECEIVER-11.  SETTLE_NS: at a load of 20 on two CPUs the first OS thread did not run for 200 ms.
- * NAP_NS: a part of the time that a signal needs through the signal thread, some 50 us.  NAPS_NS:
- * after so long the receiver releases its P, and tries again each TRY_NS.  The last two were not
- * measured. */
-enum { SETTLE_NS = S, NAP_NS = 20 * US, NAPS_NS = 200 * US, MUTE = 2 };
 
 static struct {
 	struct lock lock;
@@ -101,11 +98,6 @@ static struct {
 	struct receiver *others; /* under the lock */
 	uint64_t admitted;       /* (a) RECEIVER-2; valid while main.run is the present run */
 	uint64_t forwarded;      /* (a) RECEIVER-8 */
-	uint64_t moving;         /* (a) RECEIVER-11: forwarded, and no handler has run */
-	uint32_t taken;          /* (a) RECEIVER-11: trampolines between b and d */
-	uint32_t asked;          /* (a) RECEIVER-11: questions */
-	uint32_t answered;       /* (a) RECEIVER-11: number of the last question with an answer */
-	uint32_t unanswered;     /* (a) RECEIVER-11: questions in a row without an answer */
 	int tid;                 /* (a) of the signal thread; 0: there is none */
 	int forced;              /* (o) of the signal thread: it handles this signal itself */
 	gmp_once start;          /* of the signal thread */
@@ -137,35 +129,17 @@ static bool forward_sig(const siginfo_t *info)
 		return false;
 	if (bit && or_rlx(&rec.forwarded, bit) & bit)
 		return true; /* RECEIVER-8 */
-	or_rlx(&rec.moving, mask_bit(info->si_signo));
+	settle_forward_sig(info->si_signo);
 	if (siginfo_send_to_sig(tid, SIG_FORWARD, info) == 0)
 		return true;
 	and_rlx(&rec.forwarded, ~bit);
-	and_rlx(&rec.moving, ~mask_bit(info->si_signo));
+	settle_arrived_sig(info->si_signo);
 	return false;
 }
 
-void receiver_take_sig(const void *context)
+uint64_t receiver_forwarded_sig(void)
 {
-	uint64_t forward = mask_bit(SIG_FORWARD);
-	const ucontext_t *u = context;
-
-	add_rlx(&rec.taken, 1u);
-	if (!(mask_of(&u->uc_sigmask) & forward)) /* not on the signal thread */
-		syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &forward, NULL, SIGSET_BYTES);
-}
-
-void receiver_taken_sig(void)
-{
-	add_rel(&rec.taken, -1u); /* ORD(receiver) */
-}
-
-void receiver_arrived_sig(int signo)
-{
-	uint64_t bit = mask_bit(signo);
-
-	if (ld_rlx(&rec.moving) & bit & ~ld_rlx(&rec.forwarded))
-		and_rlx(&rec.moving, ~bit);
+	return ld_rlx(&rec.forwarded);
 }
 
 /* --- receivers --- */
@@ -469,7 +443,7 @@ static void handle_here(const struct receiver *r, int signo, const siginfo_t *in
 {
 	if (ld_rlx(&r->mask) & mask_bit(signo)) { /* blocked meanwhile */
 		siginfo_send_sig(signo, info);
-		receiver_arrived_sig(signo);
+		settle_arrived_sig(signo);
 		return;
 	}
 	mask_unblock(signo);
@@ -510,135 +484,6 @@ void gmp__handler_wait_end(void)
 	if (signo)
 		handle_here(r, signo, &info);
 	kill_run();
-}
-
-/* --- after a wait for a child: RECEIVER-11 --- */
-
-/*
- *   RECEIVER-11 A receiver that has waited for a child returns after the handlers of the signals
- *               that the child had sent to the process, as natively.
- *
- * A signal that was sent before the child ended is pending for the process, in the kernel on an OS
- * thread that has accepted it, in a trampoline, or on its way to the receiver:
- *
- *   receiver R (receiver_settle)              first OS thread F, which the kernel prefers
- *    1 asked += 1; send SIG_FORWARD with       a the kernel accepts a signal: its frame, in which
- *      that number to F, unless R runs on F      SIG_FORWARD is blocked, is on the stack of F
- *    2 wait until answered >= the number       b trampoline: taken += 1; unblock SIG_FORWARD
- *    3 accept each signal that is pending      c forwarded: moving |= the signal
- *      and that R admits; handle it            d taken -= 1
- *    4 taken is 0, and moving has no such      e handler of SIG_FORWARD: answered = the number
- *      signal?  return
- *    5 nap; from 3                            trampoline that calls the handler, on any OS thread
- *                                              f moving &= ~ the signal, unless another one of the
- *                                                number waits for the signal thread; taken -= 1
- *
- * Step e comes after b of each signal that F had accepted before it got the number: the kernel
- * makes the frames of all signals before F runs, and either that of the signal is on top, or the
- * number is blocked until b.  So after 2 such a signal is found by 4, and a signal that the kernel
- * still keeps is found by 3.  A signal that another thread than F has accepted is found by 4 from b
- * on: the kernel chooses another one if F does not run and has another signal to handle.
- *
- * Each wait of R ends after SETTLE_NS.  If F has not answered MUTE times in a row (it ended, or is
- * in a system call that no signal ends), it is not asked again.
- *
- * Rejected
- *   The same for reads and polls.  After each wait steps 3 to 5 alone missed 0 to 25 % of 1,000
- *   children that wrote to a pipe after a kill.  With a question after each wait, of some 50 us,
- *   polls missed none, but reads that found data at once up to 98 %: each read would have to ask.
- */
-
-/* Until something may have changed. */
-static void pause_settling(int64_t begin)
-{
-	int64_t now = os_now();
-
-	if (now - begin < NAPS_NS) {
-		os_nap(NAP_NS);
-		return;
-	}
-	if (HANDLER_WAIT(gmp_sleep_until(now + TRY_NS)))
-		os_nap(TRY_NS);
-}
-
-static bool is_answered(uint32_t number)
-{
-	return (int32_t)(ld_acq(&rec.answered) - number) >= 0; /* ORD(receiver) */
-}
-
-/* Steps 1 and 2. */
-static void ask_first_thread(void)
-{
-	int first = getpid();
-
-	if (os_thread_id() == first || ld_rlx(&rec.unanswered) >= MUTE)
-		return;
-	uint32_t number = add_rlx(&rec.asked, 1u) + 1;
-	int64_t begin = os_now();
-
-	if (siginfo_send_question_sig(first, SIG_FORWARD, (int)number))
-		return;
-	uint32_t last = ld_rlx(&rec.answered);
-
-	if (!is_answered(number))
-		os_futex_wait(&rec.answered, last, begin + NAPS_NS);
-	while (!is_answered(number) && os_now() - begin < SETTLE_NS)
-		pause_settling(begin);
-	st_rlx(&rec.unanswered, is_answered(number) ? 0 : ld_rlx(&rec.unanswered) + 1);
-}
-
-/* Accept a pending signal of bits.  Returns its number, with *info, or 0. */
-static int take_pending(uint64_t bits, siginfo_t *info)
-{
-	static const struct timespec at_once;
-	long signo;
-
-	do
-		signo = syscall(SYS_rt_sigtimedwait, &bits, info, &at_once, SIGSET_BYTES);
-	while ((signo < 0 && errno == EINTR) ||
-	       (signo > 0 && siginfo_is_note_sig(info))); /* a hint: kill.c repeats it */
-	return signo > 0 ? (int)signo : 0;
-}
-
-/* Step 3. */
-static void handle_pending(uint64_t bits)
-{
-	siginfo_t info;
-	int signo;
-
-	while ((signo = take_pending(bits, &info))) {
-		siginfo_unpack_sig(&info);
-		mask_unblock(signo);
-		siginfo_send_for_thread_sig(os_thread_id(), signo, &info);
-	}
-}
-
-static uint64_t handled_by(const struct receiver *r)
-{
-	return signal_handled() & ~ld_rlx(&r->mask) & ~signal_undeferred() & ~mask_of_writes();
-}
-
-void receiver_settle(void)
-{
-	const struct receiver *r = receiver_self();
-	uint64_t bits = r ? handled_by(r) : 0;
-	int saved = errno;
-
-	if (!bits)
-		return;
-	ask_first_thread();
-	handle_pending(bits);
-	int64_t begin = os_now();
-
-	while (ld_acq(&rec.taken) || ld_rlx(&rec.moving) & bits) { /* 4; ORD(receiver) */
-		if (os_now() - begin >= SETTLE_NS) {
-			and_rlx(&rec.moving, ~bits);
-			break;
-		}
-		pause_settling(begin);
-		handle_pending(bits);
-	}
-	errno = saved;
 }
 
 /* --- the signal thread --- */
@@ -769,7 +614,7 @@ static enum delivery try_deliver(int signo, const siginfo_t *info, struct receiv
 	if (is_present(&rec.main)) {
 		done = deliver_once(signo, info, stored);
 		if (done == NONE && siginfo_send_sig(signo, info) == 0) { /* blocked meanwhile */
-			receiver_arrived_sig(signo);
+			settle_arrived_sig(signo);
 			done = DONE;
 		}
 	}
@@ -850,9 +695,7 @@ static void forget_signal_thread(void)
 	memset(&rec.lock, 0, sizeof(rec.lock));
 	st_rlx(&rec.tid, 0);
 	st_rlx(&rec.forwarded, UINT64_C(0));
-	st_rlx(&rec.moving, UINT64_C(0));
-	st_rlx(&rec.taken, 0u);
-	st_rlx(&rec.unanswered, 0u);
+	settle_forget();
 	st_rlx(&rec.main.run, 0u);
 	rec.start = (gmp_once)GMP_ONCE_INIT;
 	rec.others = NULL;
@@ -869,44 +712,6 @@ static void forget_own_receiver(void)
 		pthread_setspecific(rec.key, NULL);
 }
 
-/* What the system call takes: sigaction(2) of glibc refuses SIG_FORWARD. */
-struct kernel_action {
-	void (*handler)(int signo, siginfo_t *info, void *context);
-	unsigned long flags;
-	unsigned long rest[3]; /* where libc's handlers return to, on some machines; the mask */
-};
-
-enum { SIG_SETXID = 33 }; /* glibc handles it */
-
-static void on_forward(int signo, siginfo_t *info, void *context)
-{
-	int saved = errno;
-
-	(void)signo;
-	(void)context;
-	if (!siginfo_is_question_sig(info))
-		return;
-	st_rel(&rec.answered, (uint32_t)info->si_value.sival_int); /* ORD(receiver) */
-	os_futex_wake(&rec.answered, INT_MAX);
-	errno = saved;
-}
-
-/* The handler of SIG_FORWARD answers questions (RECEIVER-11).  A handler on the signal thread may
- * unblock SIG_FORWARD by libc's pthread_sigmask: then a signal is lost, and the process does not
- * end.  It returns as libc's does.  libc sets its own before it uses SIG_FORWARD. */
-static void handle_forward(void)
-{
-	struct kernel_action now, ours;
-
-	if (syscall(SYS_rt_sigaction, SIG_FORWARD, NULL, &now, SIGSET_BYTES) || now.handler ||
-	    syscall(SYS_rt_sigaction, SIG_SETXID, NULL, &ours, SIGSET_BYTES) ||
-	    (uintptr_t)ours.handler <= (uintptr_t)SIG_IGN)
-		return;
-	ours.handler = on_forward;
-	ours.flags |= SA_SIGINFO | SA_ONSTACK | SA_RESTART;
-	syscall(SYS_rt_sigaction, SIG_FORWARD, &ours, NULL, SIGSET_BYTES);
-}
-
 /* If there is no thread after it, handlers run where they interrupt. */
 static void start_signal_thread(void *unused)
 {
@@ -917,7 +722,7 @@ static void start_signal_thread(void *unused)
 	(void)unused;
 	if (!registered)
 		registered = pthread_atfork(NULL, NULL, forget_signal_thread) == 0;
-	handle_forward();
+	settle_begin();
 	/* not counted as a thread of the runtime: its handlers may end waits */
 	if (os_thread_create(&t, signal_thread_start, &started, THREAD_STACK))
 		return;

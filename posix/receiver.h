@@ -65,15 +65,8 @@ bool receiver_route_sig(int signo, bool handled, bool for_thread, siginfo_t *inf
 /* The green thread whose code the handler has interrupted, or NULL. */
 struct g *receiver_interrupted_sig(const void *context);
 
-/* The caller has waited for a child: run the handlers of the signals that the child has sent before
- * its end.  Changes no errno. */
-void receiver_settle(void);
-
-/* RECEIVER-11.  Step b, with the context of the interrupted code; the end of it; a handler of the
- * signal is about to run, or it is pending for the process again. */
-void receiver_take_sig(const void *context);
-void receiver_taken_sig(void);
-void receiver_arrived_sig(int signo);
+/* Signals below 32 that are on their way to the signal thread: RECEIVER-8. */
+uint64_t receiver_forwarded_sig(void);
 
 /* The caller is the main receiver, and admits the signal: one for the process is its own. */
 bool receiver_is_mine(int signo);

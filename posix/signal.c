@@ -62,6 +62,7 @@
 #include "posix/hook.h"
 #include "posix/kill.h"
 #include "posix/receiver.h"
+#include "posix/settle.h"
 #include "posix/siginfo.h"
 
 enum { SIGNALS = 64, SIG_CANCEL = 32, SIG_SETXID = 33, HANDLER_ROOM = 64 * 1024 };
@@ -178,7 +179,7 @@ static struct sigaction for_kernel(int signo, const struct sigaction *sa, bool d
 		k.sa_sigaction = trampoline;
 		k.sa_flags |= SA_SIGINFO | SA_ONSTACK;
 		k.sa_flags &= ~(int)SA_RESETHAND;                        /* SIGTAB-8 */
-		*(uint64_t *)(void *)&k.sa_mask |= mask_bit(SIG_CANCEL); /* RECEIVER-11 */
+		*(uint64_t *)(void *)&k.sa_mask |= mask_bit(SIG_CANCEL); /* SETTLE-1 */
 	} else if (sa->sa_handler == SIG_DFL && hold) {
 		table.held |= mask_bit(signo);
 		k = holder;
@@ -255,13 +256,13 @@ struct delivery {
 	void *context;
 	struct g *gp; /* the green thread that it interrupted, or NULL */
 	int error;    /* errno of the interrupted code */
-	bool *taken;  /* RECEIVER-11: it counts as taken */
+	bool *taken;  /* SETTLE-1: it counts as taken */
 };
 
 static void end_taken_sig(const struct delivery *d)
 {
 	if (*d->taken)
-		receiver_taken_sig();
+		settle_taken_sig();
 	*d->taken = false;
 }
 
@@ -287,7 +288,7 @@ static bool call_handler_sig(const struct delivery *d, bool by_default)
 	s->low = low_end_sig(d->context, frame);
 	s->high = frame;
 	kill_handler_sig(d->gp, 1);
-	receiver_arrived_sig(d->signo);
+	settle_arrived_sig(d->signo);
 	end_taken_sig(d);
 	errno = d->error;
 	handler(d->signo, d->info, d->context); /* one without SA_SIGINFO ignores two arguments */
@@ -372,7 +373,7 @@ static void take_sig(int signo, bool by_default, siginfo_t *info, void *context)
 	int error = errno;
 	bool taken = true;
 
-	receiver_take_sig(context);
+	settle_take_sig(context);
 	struct delivery d = {
 		.signo = signo,
 		.by_default = by_default,

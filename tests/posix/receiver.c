@@ -290,7 +290,7 @@ TEST_PROCS(signal_while_main_begins_to_wait_ends_the_wait)
 	run_own(procs, 0, send_while_main_begins_to_wait, NULL);
 }
 
-/* --- RECEIVER-11: a signal that a child sends before its end --- */
+/* --- SETTLE-1: a signal that a child sends before its end --- */
 
 enum { CHILDREN = 100 };
 
