@@ -129,6 +129,33 @@ static void list_fds(struct select_call *c)
 	}
 }
 
+/* How many descriptors the table of the process has room for; 0: not known. */
+static int table_size(void)
+{
+	FILE *f = fopen("/proc/self/status", "re");
+	char line[128];
+	int size = 0;
+
+	while (f && !size && fgets(line, sizeof(line), f))
+		sscanf(line, "FDSize: %d", &size);
+	if (f)
+		fclose(f);
+	return size;
+}
+
+/* Whether a select of *n descriptors can park.  The kernel ignores those for which the table has no
+ * room, and touches no word of a set for these alone: then *n becomes the size of the table.  An
+ * fd_set has FD_SETSIZE bits. */
+static bool select_parks(int *n)
+{
+	if (*n <= FD_SETSIZE)
+		return *n >= 0;
+	int size = *n <= SELECT_MOST ? table_size() : 0;
+
+	*n = min_of(*n, size);
+	return size;
+}
+
 /* Copy the sets to memory, of which a part is for the fds.  Returns 0, -ENOMEM or -EFAULT. */
 static int select_begin(struct select_call *c)
 {
@@ -232,7 +259,7 @@ HOOK int select(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval *
 	int saved = io_begin();
 	struct select_call c = { .n = n, .sets = { in, out, except }, .deadline = GMP_FOREVER };
 
-	if (n < 0 || n > SELECT_MOST || (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0)))
+	if (!select_parks(&c.n) || (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0)))
 		return HOOK_BLOCKING(LIBC(select)(n, in, out, except, timeout));
 	if (timeout)
 		c.deadline = deadline_after(
@@ -256,7 +283,7 @@ HOOK int pselect(int n, fd_set *in, fd_set *out, fd_set *except, const struct ti
 	int saved = io_begin();
 	struct select_call c = { .n = n, .sets = { in, out, except } };
 
-	if (mask || n < 0 || n > SELECT_MOST || (timeout && !is_duration(timeout)))
+	if (mask || !select_parks(&c.n) || (timeout && !is_duration(timeout)))
 		return HOOK_MASKED(mask, LIBC(pselect)(n, in, out, except, timeout, mask));
 	c.deadline = deadline_after(timeout);
 	return (int)io_end(select_call(&c), saved);

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/wait.h>
 
@@ -404,6 +405,34 @@ POSIX_TEST(select_bad_argument_is_an_error)
 	}
 	CHECK_ERRNO(select(0, NULL, NULL, NULL, &tv), EINVAL);
 	CHECK_ERRNO(pselect(0, NULL, NULL, NULL, &ts, NULL), EINVAL);
+}
+
+/* The kernel ignores descriptors for which its table has no room. */
+POSIX_TEST(select_of_more_than_the_table_leaves_what_is_behind_the_set)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	char *m = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	fd_set *in = (fd_set *)(void *)(m + page - sizeof(*in));
+	int s[2];
+
+	CHECK(m != MAP_FAILED);
+	CHECK_EQ(mprotect(m + page, page, PROT_NONE), 0);
+	unix_pair(s);
+	CHECK(s[1] < 100);
+	for (int i = 0; i < 2; i++) {
+		FD_ZERO(in);
+		FD_SET(s[0], in);
+		CHECK_EQ(select_by(i, 4 * FD_SETSIZE, in, NULL, NULL, 20), 0);
+		CHECK(!FD_ISSET(s[0], in));
+	}
+	CHECK_EQ(write(s[1], "x", 1), 1);
+	for (int i = 0; i < 2; i++) {
+		FD_SET(s[0], in);
+		CHECK_EQ(select_by(i, 4 * FD_SETSIZE, in, NULL, NULL, -1), 1);
+		CHECK(FD_ISSET(s[0], in));
+	}
+	munmap(m, 2 * page);
+	close_pair(s);
 }
 
 POSIX_TEST(select_of_nothing_sleeps)
