@@ -148,9 +148,7 @@ uint64_t mask_for_child_as(uint64_t mask)
 
 void mask_after_child(uint64_t before)
 {
-	sigset_t set = mask_set(before);
-
-	LIBC(pthread_sigmask)(SIG_SETMASK, &set, NULL);
+	os_signals_restore(before);
 }
 
 static struct receiver *receiver_for(uint64_t mask)

@@ -92,26 +92,15 @@ HOOK int waitid(idtype_t type, id_t id, siginfo_t *info, int flags)
 	return result;
 }
 
-/* system by an OS thread with this mask, a result of mask_block. */
-static int system_as(const char *command, uint64_t mask)
-{
-	uint64_t before = mask_for_child_as(mask);
-	int status = LIBC(system)(command), saved = errno;
-
-	mask_after_child(before);
-	errno = saved;
-	return status;
-}
-
 HOOK int system(const char *command)
 {
 	if (!command)
 		return LIBC(system)(command);
 	if (!hook_parks())
-		return HOOK_BLOCKING(LIBC(system)(command));
+		return HOOK_CHILD(LIBC(system)(command));
 	cancel_point();
 	uint64_t old = mask_block(mask_bit(SIGCHLD));
-	int status = HOOK_BLOCKING(system_as(command, old)), saved = errno;
+	int status = HOOK_CHILD_AS(mask_for_child_as(old), LIBC(system)(command)), saved = errno;
 
 	mask_restore(old);
 	waited(status != -1);

@@ -26,6 +26,8 @@
  *   - The child overwrites the stack below the frame of the caller of vfork.  So steps 2 to
  *     4 keep nothing there, and what step 5 needs is in registers that vfork(2) keeps and in
  *     signal_state.
+ *   - The child inherits the timer slack and the slice of a process without runtime, not those of
+ *     an M.
  *   - The child inherits the mask of the green thread that has made it, also if that has
  *     moved to another OS thread since it set its mask.  A handler and blocking code pass
  *     the mask of the OS thread on.
@@ -38,6 +40,7 @@
 #include <spawn.h>
 #include <stdlib.h>
 
+#include "base/os.h"
 #include "posix/hook.h"
 
 /* vfork(2) is clone(CLONE_VM | CLONE_VFORK | SIGCHLD) where it has no number of its own. */
@@ -146,11 +149,26 @@ __asm__(".text\n\t.globl vfork\n\t.type vfork, %function\nvfork:\n\t"
 	".size vfork, .-vfork\n");
 #endif
 
+void gmp__child_begin(void)
+{
+	os_timer_slack(sched.slack);
+	if (sched.preempts)
+		os_thread_slice(0, 0);
+}
+
+void gmp__child_end(void)
+{
+	if (sched.preempts)
+		os_thread_slice(0, OS_SLICE_SHORT);
+	os_timer_slack(1); /* as in m_main */
+}
+
 int gmp__vfork_begin(void)
 {
 	if (hook_how() == HOOK_LIBC)
 		return false;
 	gmp_block_enter();
+	gmp__child_begin();
 	gmp__signal_state()->before_child = mask_for_child();
 	return true;
 }
@@ -164,6 +182,7 @@ pid_t gmp__vfork_end(int begun, long result)
 
 		s->low = s->high = 0; /* the child may have ended in a handler: none runs here */
 		mask_after_child(s->before_child);
+		gmp__child_end();
 		gmp_block_leave();
 	}
 	errno = saved;
