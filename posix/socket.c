@@ -19,11 +19,12 @@
  *      wakeup was spurious
  *
  * Invariants
- *   CONNECT-1  The kernel takes a negative time as 0: connect does not wait, and EINPROGRESS and
- *              EALREADY are what it returns then.  Other threads and processes that share the
- *              socket see that time for the length of the attempt, some 20 us.  No handler of the
- *              program runs meanwhile (signals_hold), so none leaves it behind by siglongjmp.  The
- *              kernel logs the first ten such calls since the boot.
+ *   CONNECT-1  The kernel takes a negative time as 0: connect returns EINPROGRESS or EALREADY and
+ *              does not wait.  Other processes and OS threads that share the socket see that time
+ *              for the length of the attempt, some 20 us.  Green threads attempt one after the
+ *              other (attempt_begin): another one would take it for the socket's own.  No handler
+ *              of the program runs meanwhile: siglongjmp would leave it behind.  The kernel logs
+ *              the first ten such calls since the boot.
  *   -          The second connect returns what a blocking one would, and leaves the socket in the
  *              same state: SO_ERROR is 0, and after an error it may connect again.  It is not made
  *              for a closed socket, which it would connect again: the error may have been taken by
@@ -43,6 +44,7 @@
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <string.h>
 #include <sys/time.h>
 
 #include "base/os.h"
@@ -56,6 +58,9 @@
 /* Bytes of a file in a section of blocking code: more than the send buffer's usual free third
  * needs few calls, less blocks for a short time.  Not measured. */
 enum { CHUNK = 64 << 10 };
+
+/* More locks let more threads attempt to connect at once.  Not measured. */
+enum { ATTEMPT_LOCKS = 64 };
 
 /* --- accept --- */
 
@@ -130,6 +135,32 @@ static bool set_send_timeout(int fd, const struct timeval *t)
 	return setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, t, sizeof(*t)) == 0;
 }
 
+/* CONNECT-1, by socket.  Zero bytes are glibc's initializer. */
+static pthread_mutex_t attempts[ATTEMPT_LOCKS];
+
+static void attempt_begin(const struct connect_args *c)
+{
+	signals_hold();
+	LIBC(pthread_mutex_lock)(&attempts[c->id % ATTEMPT_LOCKS]);
+}
+
+static void attempt_end(const struct connect_args *c)
+{
+	LIBC(pthread_mutex_unlock)(&attempts[c->id % ATTEMPT_LOCKS]);
+	signals_release();
+}
+
+/* In the child of a fork no other thread attempts. */
+static void forget_attempts(void)
+{
+	memset(attempts, 0, sizeof(attempts));
+}
+
+__attribute__((constructor)) static void register_fork_handler(void)
+{
+	pthread_atfork(NULL, NULL, forget_attempts);
+}
+
 /* Step 1.  Returns 0, -errno, or IO_BLOCK: it cannot be done without a wait. */
 static int connect_at_once(const struct connect_args *c)
 {
@@ -138,13 +169,13 @@ static int connect_at_once(const struct connect_args *c)
 	socklen_t size = sizeof(before);
 	int result = IO_BLOCK;
 
-	signals_hold();
+	attempt_begin(c);
 	if (getsockopt(c->fd, SOL_SOCKET, SO_SNDTIMEO, &before, &size) == 0 &&
 	    set_send_timeout(c->fd, &at_once)) {
 		result = IO_SYS(LIBC(connect)(c->fd, c->addr, c->len));
 		set_send_timeout(c->fd, &before);
 	}
-	signals_release();
+	attempt_end(c);
 	return result;
 }
 
@@ -182,7 +213,10 @@ static int connect_wait(const struct connect_args *c, int64_t deadline, int prog
 
 static int connect_waiting(const struct connect_args *c)
 {
+	attempt_begin(c);
 	int64_t deadline = io_deadline(c->fd, SO_SNDTIMEO);
+
+	attempt_end(c);
 	int result = connect_at_once(c);
 
 	while (result == -EINPROGRESS || result == -EALREADY) {

@@ -437,6 +437,33 @@ POSIX_TEST(connect_of_a_shared_socket_succeeds)
 	close(l);
 }
 
+enum { CONNECTS = 30000 };
+
+static void connect_again(void *arg)
+{
+	const struct shared_connect *s = arg;
+
+	for (int i = 0; i < CONNECTS; i++)
+		CHECK_ERRNO(connect_to(s->fd, &s->a), EISCONN);
+}
+
+POSIX_TEST(connect_of_a_shared_socket_keeps_its_timeout)
+{
+	struct shared_connect s = { .fd = socket(AF_INET, SOCK_STREAM, 0) };
+	struct peer p[2];
+	int l = tcp_listener(&s.a, 1);
+
+	CHECK_EQ(connect_to(s.fd, &s.a), 0);
+	set_timeout(s.fd, SO_SNDTIMEO, 7000);
+	for (int i = 0; i < 2; i++)
+		peer_start(&p[i], connect_again, &s);
+	for (int i = 0; i < 2; i++)
+		peer_join(&p[i]);
+	CHECK_EQ(send_timeout_ms(s.fd), 7000);
+	close(s.fd);
+	close(l);
+}
+
 /* Ended by the end of the listener. */
 static void wait_connect(int i)
 {
