@@ -31,6 +31,7 @@
  */
 #include "posix/cputime.h"
 
+#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -125,6 +126,17 @@ static int own_times(enum cpu_clock_kind kind, struct cpu_times *own)
 	}
 	*own = c->last = sum(now, c->offset);
 	return 0;
+}
+
+/* The clock of the child of a fork is its OS thread's, also when that becomes a green thread. */
+static void forget_clocks(void)
+{
+	memset(gmp__signal_state()->cpu, 0, sizeof(gmp__signal_state()->cpu));
+}
+
+__attribute__((constructor)) static void register_fork_handler(void)
+{
+	pthread_atfork(NULL, NULL, forget_clocks);
 }
 
 HOOK int clock_gettime(clockid_t clock, struct timespec *t)

@@ -13,7 +13,7 @@ program=$build/tests/posix_firsts
 run=$build/tools/gmp-run
 "$run" "$build/tests/posix_whole" args 2>&1 | grep -q 'not supported here' && exit 77
 for procs in 1 2 4; do
-	for name in start handler helper ids early; do
+	for name in start handler helper ids early clock; do
 		wanted=$("$program" "$name")
 		got=$(GMP_PROCS=$procs "$run" "$program" "$name")
 		[ "$got" = "$wanted" ] && [ -n "$got" ] && [[ $got != *failed* ]] || {

@@ -418,16 +418,41 @@ static void early(void)
 	join(make(early_of_thread, NULL));
 }
 
+/* --- clock: the CPU time of a child is its own --- */
+
+enum { BURNT_MS = 300 };
+
+static int64_t thread_ms(void)
+{
+	struct timespec t;
+
+	ENSURE(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) == 0);
+	return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
+}
+
+static int clock_child(void)
+{
+	int64_t before = thread_ms();
+
+	join(make(nothing, NULL));
+	ENSURE(thread_ms() >= before && thread_ms() - before < BURNT_MS / 2);
+	return 7;
+}
+
+static void clock_case(void)
+{
+	while (thread_ms() < BURNT_MS)
+		;
+	printf("clock %d\n", WEXITSTATUS(in_child(clock_child)));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*fn)(void);
-	} cases[] = { { "start", start },
-		      { "handler", handler },
-		      { "helper", helper },
-		      { "ids", ids },
-		      { "early", early } };
+	} cases[] = { { "start", start }, { "handler", handler }, { "helper", helper },
+		      { "ids", ids },     { "early", early },     { "clock", clock_case } };
 
 	sem_init(&notified, 0, 0);
 	for (int i = 1; i < argc; i++)
