@@ -6,13 +6,15 @@
  * green thread takes an OS thread.  At most LOOKUPS run at a time; others park for a slot, in FIFO
  * order, also if they need no name server.  A slot is given back in the blocking code, so that a
  * caller that is killed at shutdown does not keep it; for a moment its OS thread and that of the
- * next lookup are both in use.
+ * next lookup are both in use.  The slot of a lookup that a signal handler has left by siglongjmp
+ * is given back at the thread's next lookup, or at its end.
  *
  * h_errno is a thread-local: it is read before the caller can move to another OS thread, as errno
  * is.
  */
 #include <netdb.h>
 
+#include "base/throw.h"
 #include "posix/cancel.h"
 #include "posix/hook.h"
 
@@ -23,10 +25,29 @@ enum { LOOKUPS = 128 };
 /* No handler runs on a caller that waits for it: siglongjmp would keep the slot. */
 static gmp_sem slots = GMP_SEM_INIT(LOOKUPS);
 
+/* Not NULL: the caller's lookup holds a slot. */
+static pthread_key_t holds;
+
+static void give_back(void *unused)
+{
+	(void)unused;
+	gmp_sem_release(&slots, 1);
+}
+
+/* A handler has left the caller's last lookup. */
+static void give_back_left(void)
+{
+	if (handler_runs() || !pthread_getspecific(holds))
+		return;
+	pthread_setspecific(holds, NULL);
+	give_back(NULL);
+}
+
 /* Take a slot.  False: gmp_cancel has ended the wait, and the lookup continues without one; or the
  * caller is no green thread. */
 static bool slot_acquire(void)
 {
+	give_back_left();
 	if (hook_how() == HOOK_LIBC)
 		return false;
 	hook_point();
@@ -37,12 +58,21 @@ static bool slot_acquire(void)
 	return err == 0;
 }
 
+/* In the blocking code, around the lookup. */
+static void slot_hold(bool held)
+{
+	if (held)
+		pthread_setspecific(holds, &holds);
+}
+
 static void slot_release(bool held)
 {
 	int saved = errno;
 
-	if (held)
-		gmp_sem_release(&slots, 1);
+	if (held) {
+		pthread_setspecific(holds, NULL);
+		give_back(NULL);
+	}
 	errno = saved;
 }
 
@@ -50,10 +80,13 @@ static void slot_release(bool held)
 static void forked(void)
 {
 	slots = (gmp_sem)GMP_SEM_INIT(LOOKUPS);
+	pthread_setspecific(holds, NULL);
 }
 
 __attribute__((constructor)) static void resolve_begin(void)
 {
+	if (pthread_key_create(&holds, give_back))
+		gmp__fatal("libgmprt_posix: all keys of pthread_key_create are in use");
 	pthread_atfork(NULL, NULL, forked);
 }
 
@@ -70,6 +103,7 @@ static noinline void set_h_errno(int err)
 		int h_errno_ = 0;                                                                  \
 		bool held_ = slot_acquire();                                                       \
 		__auto_type lookup_result_ = HOOK_BLOCKING(({                                      \
+			slot_hold(held_);                                                          \
 			__auto_type inner_ = (call);                                               \
 			h_errno_ = h_errno;                                                        \
 			slot_release(held_);                                                       \

@@ -3,10 +3,14 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <resolv.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "posix.h"
@@ -217,15 +221,27 @@ enum { CALLERS = 200, MOST = 128 };
 static struct sockaddr_in silent; /* a name server that does not answer */
 static int ended;
 
+static int silent_server(void)
+{
+	int server = socket(AF_INET, SOCK_DGRAM, 0);
+	socklen_t n = sizeof(silent);
+
+	silent = (struct sockaddr_in){ .sin_family = AF_INET,
+				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	CHECK_EQ(bind(server, (struct sockaddr *)&silent, n), 0);
+	CHECK_EQ(getsockname(server, (struct sockaddr *)&silent, &n), 0);
+	return server;
+}
+
 static void ask_server(void *arg)
 {
-	struct addrinfo *res;
+	struct addrinfo hints = { .ai_family = AF_INET }, *res;
 
 	(void)arg;
 	CHECK_EQ(res_init(), 0);
 	_res.nscount = _res.retry = _res.retrans = 1;
 	_res.nsaddr_list[0] = silent;
-	if (getaddrinfo("name.invalid", NULL, NULL, &res) == 0)
+	if (getaddrinfo("name.invalid", NULL, &hints, &res) == 0)
 		freeaddrinfo(res);
 	__atomic_add_fetch(&ended, 1, __ATOMIC_RELAXED);
 }
@@ -252,15 +268,10 @@ static unsigned count_blocked(int server)
 
 static void many_lookups(void *arg)
 {
-	socklen_t n = sizeof(silent);
-	int server = socket(AF_INET, SOCK_DGRAM, 0);
+	int server = silent_server();
 	gmp_g *g[CALLERS];
 
 	(void)arg;
-	silent = (struct sockaddr_in){ .sin_family = AF_INET,
-				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	CHECK_EQ(bind(server, (struct sockaddr *)&silent, n), 0);
-	CHECK_EQ(getsockname(server, (struct sockaddr *)&silent, &n), 0);
 	for (int i = 0; i < CALLERS; i++)
 		CHECK_EQ(gmp_spawn(&g[i], ask_server, NULL, NULL), 0);
 	unsigned most = count_blocked(server);
@@ -276,4 +287,48 @@ TEST(getaddrinfo_takes_a_bounded_number_of_threads)
 {
 	skip_under_chaos();
 	run_own(2, 0, many_lookups, NULL);
+}
+
+static _Thread_local sigjmp_buf before_lookup;
+
+static void leave_lookup(int signo)
+{
+	(void)signo;
+	siglongjmp(before_lookup, 1);
+}
+
+static void *look_up_and_leave(void *arg)
+{
+	if (sigsetjmp(before_lookup, 1) == 0)
+		ask_server(NULL);
+	return arg;
+}
+
+/* Each thread asks the server once. */
+static void leave_lookups(void *arg)
+{
+	struct sigaction sa = { .sa_handler = leave_lookup };
+	struct timeval limit = { .tv_sec = 10 };
+	int server = silent_server();
+	char query[512];
+	pthread_t t;
+
+	(void)arg;
+	CHECK_EQ(setsockopt(server, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)), 0);
+	CHECK_EQ(sigaction(SIGUSR1, &sa, NULL), 0);
+	for (int i = 0; i < MOST; i++) {
+		CHECK_EQ(pthread_create(&t, NULL, look_up_and_leave, NULL), 0);
+		if (recv(server, query, sizeof(query), 0) < 0)
+			check_skip("names are not looked up by name servers");
+		CHECK_EQ(pthread_kill(t, SIGUSR1), 0);
+		CHECK_EQ(pthread_join(t, NULL), 0);
+	}
+	look_up(NULL);
+	close(server);
+}
+
+TEST(getaddrinfo_that_is_left_by_siglongjmp_takes_no_slot)
+{
+	skip_under_chaos();
+	run_own(2, 0, leave_lookups, NULL);
 }
