@@ -41,13 +41,9 @@ HOOK void thrd_exit(int result)
 
 HOOK int thrd_sleep(const struct timespec *t, struct timespec *rest)
 {
-	if (hook_how() == HOOK_LIBC)
-		return LIBC(thrd_sleep)(t, rest);
-	int before = errno;
-	int result = nanosleep(t, rest), err = errno; /* the replacement */
+	int err = clock_nanosleep(CLOCK_REALTIME, 0, t, rest);
 
-	errno = before;
-	return !result ? 0 : err == EINTR ? -1 : -2;
+	return !err ? 0 : err == EINTR ? -1 : -2;
 }
 
 HOOK void thrd_yield(void)

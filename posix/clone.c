@@ -321,7 +321,4 @@ long clone_call(long number, const unsigned long *a)
 	return clone_syscall(a);
 }
 
-__attribute__((constructor(102))) static void watch_forks(void)
-{
-	pthread_atfork(NULL, NULL, forget_slots);
-}
+IN_FORK_CHILD(forget_slots)

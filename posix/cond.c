@@ -327,7 +327,4 @@ static void forget_outside(void)
 	__builtin_memset(outside, 0, sizeof(outside));
 }
 
-__attribute__((constructor)) static void register_fork_handler(void)
-{
-	pthread_atfork(NULL, NULL, forget_outside);
-}
+IN_FORK_CHILD(forget_outside)

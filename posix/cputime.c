@@ -134,10 +134,7 @@ static void forget_clocks(void)
 	memset(gmp__signal_state()->cpu, 0, sizeof(gmp__signal_state()->cpu));
 }
 
-__attribute__((constructor)) static void register_fork_handler(void)
-{
-	pthread_atfork(NULL, NULL, forget_clocks);
-}
+IN_FORK_CHILD(forget_clocks)
 
 HOOK int clock_gettime(clockid_t clock, struct timespec *t)
 {

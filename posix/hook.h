@@ -116,6 +116,13 @@ static inline void hook_block_end(void)
 		masked_result_;                                                                    \
 	}))
 
+/* fn runs in the child of a fork. */
+#define IN_FORK_CHILD(fn)                                                                          \
+	__attribute__((constructor(102))) static void fn##_registered(void)                        \
+	{                                                                                          \
+		pthread_atfork(NULL, NULL, fn);                                                    \
+	}
+
 /* result >= 0, or -1 with errno set from a negative errno value. */
 static inline ssize_t hook_return(ssize_t result)
 {

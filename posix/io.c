@@ -310,15 +310,6 @@ static ssize_t writev_rest(int fd, const struct iovec *v, int count, size_t done
 	return (ssize_t)done;
 }
 
-static size_t iov_bytes(const struct iovec *v, int count)
-{
-	size_t n = 0;
-
-	for (int i = 0; i < count; i++)
-		n += v[i].iov_len;
-	return min_of(n, IO_MOST);
-}
-
 static ssize_t writev_waiting(int fd, const struct iovec *v, int count)
 {
 	struct io_wait w = { .fd = fd, .events = POLLOUT, .timeout = SO_SNDTIMEO };
@@ -326,7 +317,8 @@ static ssize_t writev_waiting(int fd, const struct iovec *v, int count)
 
 	if (is_refused(n))
 		return IO_REPEATING(LIBC(writev)(fd, v, count));
-	if (n > 0 && (size_t)n < iov_bytes(v, count) && !io_nonblocking(fd))
+	if (n > 0 && (size_t)n < min_of(iov_bytes(v, (size_t)count), IO_MOST) &&
+	    !io_nonblocking(fd))
 		return writev_rest(fd, v, count, (size_t)n);
 	return n;
 }

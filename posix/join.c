@@ -127,14 +127,6 @@ HOOK int pthread_tryjoin_np(pthread_t self, void **value)
 	return err == NOT_GREEN ? LIBC(pthread_tryjoin_np)(self, value) : err;
 }
 
-HOOK int pthread_timedjoin_np(pthread_t self, void **value, const struct timespec *until)
-{
-	int err = thread_join(self, value, CLOCK_REALTIME, until, false);
-
-	return err == NOT_GREEN ? HOOK_BLOCKING(LIBC(pthread_timedjoin_np)(self, value, until))
-				: err;
-}
-
 HOOK int pthread_clockjoin_np(pthread_t self, void **value, clockid_t clock,
 			      const struct timespec *until)
 {
@@ -145,6 +137,11 @@ HOOK int pthread_clockjoin_np(pthread_t self, void **value, clockid_t clock,
 	return err == NOT_GREEN
 		       ? HOOK_BLOCKING(LIBC(pthread_clockjoin_np)(self, value, clock, until))
 		       : err;
+}
+
+HOOK int pthread_timedjoin_np(pthread_t self, void **value, const struct timespec *until)
+{
+	return pthread_clockjoin_np(self, value, CLOCK_REALTIME, until);
 }
 
 int thread_detach(pthread_t self)

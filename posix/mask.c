@@ -324,10 +324,9 @@ HOOK int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 
 HOOK int sigprocmask(int how, const sigset_t *set, sigset_t *old)
 {
-	if (hook_how() != HOOK_PARK || !has_own_mask())
-		return LIBC(sigprocmask)(how, set, old);
-	int saved = errno, err = change(how, set, old);
+	int err = pthread_sigmask(how, set, old);
 
-	errno = err ? err : saved;
+	if (err)
+		errno = err;
 	return err ? -1 : 0;
 }

@@ -46,6 +46,15 @@ static inline ssize_t message_send(int fd, const void *buf, size_t n, int flags)
 #endif
 }
 
+static inline size_t iov_bytes(const struct iovec *v, size_t count)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < count; i++)
+		n += v[i].iov_len;
+	return n;
+}
+
 /*
  * Send what is left of the message, and wait where that is necessary.  sent: the result of the
  * first attempt: -EAGAIN, or a count.  Returns the bytes sent, or -errno if there are none.

@@ -129,7 +129,4 @@ static void next_generation(void)
 	generation += GENERATION;
 }
 
-__attribute__((constructor)) static void register_fork_handler(void)
-{
-	pthread_atfork(NULL, NULL, next_generation);
-}
+IN_FORK_CHILD(next_generation)

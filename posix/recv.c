@@ -87,8 +87,7 @@ static ssize_t park_recvfrom(const struct recv_args *a)
 
 HOOK ssize_t recv(int fd, void *buf, size_t n, int flags)
 {
-	return hook_parks() ? park_recvfrom(&(struct recv_args){ fd, flags, buf, n, NULL, NULL })
-			    : HOOK_REPEATING(LIBC(recv)(fd, buf, n, flags));
+	return recvfrom(fd, buf, n, flags, NULL, NULL);
 }
 
 HOOK ssize_t __recv_chk(int fd, void *buf, size_t n, size_t room, int flags)

@@ -115,15 +115,6 @@ HOOK ssize_t sendto(int fd, const void *buf, size_t n, int flags, const struct s
 
 /* --- messages --- */
 
-static size_t message_bytes(const struct msghdr *m)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < m->msg_iovlen; i++)
-		n += m->msg_iov[i].iov_len;
-	return n;
-}
-
 /* The result, or -errno. */
 static ssize_t sendmsg_waiting(int fd, const struct msghdr *m, int flags)
 {
@@ -131,7 +122,8 @@ static ssize_t sendmsg_waiting(int fd, const struct msghdr *m, int flags)
 	ssize_t sent = IO_WAITING(&w, IO_SYS(LIBC(sendmsg)(fd, m, flags | MSG_DONTWAIT)),
 				  IO_REPEATING(LIBC(sendmsg)(fd, m, flags)));
 
-	if (sent > 0 && !w.blocked && !(flags & MSG_DONTWAIT) && (size_t)sent < message_bytes(m))
+	if (sent > 0 && !w.blocked && !(flags & MSG_DONTWAIT) &&
+	    (size_t)sent < iov_bytes(m->msg_iov, m->msg_iovlen))
 		return message_send_rest_of(fd, m->msg_iov, m->msg_iovlen, flags, (size_t)sent);
 	return sent;
 }
@@ -169,11 +161,12 @@ static ssize_t sendmmsg_waiting(int fd, struct mmsghdr *m, unsigned n, int flags
 			struct msghdr *h = &last->msg_hdr;
 
 			done += (unsigned)result;
-			if (flags & MSG_DONTWAIT || last->msg_len >= message_bytes(h))
+			if (flags & MSG_DONTWAIT ||
+			    last->msg_len >= iov_bytes(h->msg_iov, h->msg_iovlen))
 				continue;
 			last->msg_len = (unsigned)message_send_rest_of(
 				fd, h->msg_iov, h->msg_iovlen, flags, last->msg_len);
-			if (last->msg_len < message_bytes(h))
+			if (last->msg_len < iov_bytes(h->msg_iov, h->msg_iovlen))
 				break;
 		} else if (result == -EAGAIN) {
 			result = sendmsg_waiting(fd, &m[done].msg_hdr, flags);

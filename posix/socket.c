@@ -99,8 +99,7 @@ static int park_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 
 HOOK int accept(int fd, struct sockaddr *addr, socklen_t *len)
 {
-	return hook_parks() ? park_accept(fd, addr, len, 0)
-			    : HOOK_REPEATING(LIBC(accept)(fd, addr, len));
+	return accept4(fd, addr, len, 0);
 }
 
 HOOK int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
@@ -156,10 +155,7 @@ static void forget_attempts(void)
 	memset(attempts, 0, sizeof(attempts));
 }
 
-__attribute__((constructor)) static void register_fork_handler(void)
-{
-	pthread_atfork(NULL, NULL, forget_attempts);
-}
+IN_FORK_CHILD(forget_attempts)
 
 /* Step 1.  Returns 0, -errno, or IO_BLOCK: it cannot be done without a wait. */
 static int connect_at_once(const struct connect_args *c)

@@ -80,16 +80,6 @@ static int read_time(struct timespec *to, const struct timespec *t)
 	return is_duration(to) ? 0 : EINVAL;
 }
 
-HOOK int nanosleep(const struct timespec *t, struct timespec *rest)
-{
-	if (!hook_parks())
-		return HOOK_BLOCKING(LIBC(nanosleep)(t, rest));
-	struct timespec time;
-	int err = read_time(&time, t);
-
-	return (int)hook_return(-(err ? err : sleep_for(CLOCK_REALTIME, &time, rest)));
-}
-
 static bool parks_on(clockid_t clock)
 {
 	switch (clock) {
@@ -124,24 +114,25 @@ HOOK int clock_nanosleep(clockid_t clock, int flags, const struct timespec *t,
 	return err;
 }
 
-HOOK unsigned sleep(unsigned seconds)
+/* The others are clock_nanosleep, as in libc. */
+
+HOOK int nanosleep(const struct timespec *t, struct timespec *rest)
 {
-	struct timespec t = { seconds, 0 }, rest = { 0 };
-
-	if (!hook_parks())
-		return HOOK_BLOCKING(LIBC(sleep)(seconds));
-	int saved = errno, err = sleep_for(CLOCK_REALTIME, &t, &rest);
-
-	errno = err ? err : saved;
-	return err ? (unsigned)rest.tv_sec : 0;
+	return (int)hook_return(-clock_nanosleep(CLOCK_REALTIME, 0, t, rest));
 }
 
 HOOK int usleep(useconds_t us)
 {
 	struct timespec t = { us / 1000000, us % 1000000 * 1000L };
 
-	return hook_parks() ? (int)hook_return(-sleep_for(CLOCK_REALTIME, &t, NULL))
-			    : HOOK_BLOCKING(LIBC(usleep)(us));
+	return nanosleep(&t, NULL);
+}
+
+HOOK unsigned sleep(unsigned seconds)
+{
+	struct timespec t = { seconds, 0 }, rest = { 0 };
+
+	return nanosleep(&t, &rest) ? (unsigned)rest.tv_sec : 0;
 }
 
 static uint64_t switches_here(void)
