@@ -39,7 +39,7 @@
  *   src/ready.c: wake_for_queued
  *   src/idle.c: stopm acquirep wait_for_p
  *   src/stall.c: sched_is_stalled
- *   src/monitor/sysmon.c: retake_blocked_ps
+ *   src/monitor/retake.c: retake_blocked_ps
  *
  * Runs: the searches of scripts/model
  *   holds      -DGREENS=2

@@ -42,7 +42,7 @@
  *   src/io/uring_liburing.c: uring_set_up uring_on
  *   src/observe/trace/tracefile.c: tracefile_stop
  *   src/service/service.h: service_key_once
- *   src/monitor/sysmon.c: sample_run
+ *   src/monitor/progress.c: sample_run
  *   src/park.c: is_descheduled
  *   src/observe/latency.c: latency_watch latency_note_running
  *   src/service/pool.c: pool_free_place gmp_pool_running

@@ -56,7 +56,7 @@
  *   src/pick.c: set_pace
  *   src/proc.h: p_open
  *   src/wait/blocking.c: gmp_block_enter gmp_block_leave
- *   src/monitor/sysmon.c: retake_blocked_ps
+ *   src/monitor/retake.c: retake_blocked_ps
  *   ORD: runq.publish runq.take runnext p.open p.blocked
  *
  * Runs: the searches of scripts/model

@@ -180,15 +180,22 @@ set(GMP_FLOOR4_HEADERS
 )
 
 set(GMP_FLOOR5
-	monitor/preempt.c
 	monitor/sysmon.c
+	monitor/retake.c
+	monitor/progress.c
+	monitor/preempt.c
+	monitor/fdwait.c
+	monitor/memory.c
+	monitor/chaos.c
 	observe/longrun.c
 	observe/cpusample.c
 	variant/abandon.c
 	variant/abandon_${GMP_ARCH}.S
 	monitor/faultsig.c
 )
-set(GMP_FLOOR5_HEADERS)
+set(GMP_FLOOR5_HEADERS
+	monitor/monitor.h
+)
 
 set(GMP_FLOOR6
 	run/run.c

@@ -36,7 +36,7 @@
  *   -       Exceptions: a G in runnext alone, which its P runs at the next wait; a G that yields
  *           into a ring; and the Gs of a P with fewer than WAKE_MIN in its rings that the poller
  *           made runnable (WAKE_MIN_DUE: a timer), which run before a woken M could take them.  If
- *           that P does not reach its next wait, sysmon acts (monitor/sysmon.c).
+ *           that P does not reach its next wait, sysmon acts (monitor/progress.c).
  *   IDLE-2  At most half as many Ms spin as there are busy Ps (may_spin); the others stop.  One of
  *           the stopped Ms sleeps in the poller, until the earliest timer of all Ps.
  *

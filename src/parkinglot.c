@@ -45,7 +45,7 @@ __attribute__((constructor)) static void lot_register_fork_handler(void)
 
 /* The system call is made with the lock held: otherwise another waiter could find the bucket marked
  * as contended, and check its mutex before the fence is complete.  It is made at most once a second
- * for each bucket: lot_reset sets the uncontended mark no more often (monitor/sysmon.c). */
+ * for each bucket: lot_reset sets the uncontended mark no more often (monitor/memory.c). */
 void lot_mark_contended(struct bucket *b)
 {
 	uint8_t *uncontended = &gmp__lot_uncontended[b - buckets];

@@ -216,6 +216,12 @@ int os_thread_count_others(bool exact);
 /* The state of a thread of this process: 'R' running or runnable, 'S' sleeping in a system call,
  * 'D' waiting for a disk or for memory; 0 not known. */
 char os_thread_state(int tid);
+static inline bool os_thread_is_asleep(int tid)
+{
+	char state = os_thread_state(tid);
+
+	return state == 'S' || state == 'D';
+}
 /* Times of a thread of this process in ns: on a CPU; runnable without a CPU, until it last got one
  * (-1: not known). */
 int64_t os_thread_cpu_time(int tid);

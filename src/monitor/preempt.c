@@ -7,13 +7,12 @@
 #include "base/os.h"
 #include "base/throw.h"
 #include "handoff.h"
+#include "monitor/monitor.h"
 #include "observe/longrun.h"
 #include "proc.h"
 #include "ready.h"
 #include "source.h"
 #include "spare.h"
-#include "timerheap.h"
-#include "variant.h"
 
 /*
  * HUNT_POLLS: polls after the last P of a sleeping thread was taken; a poll costs 5 us for each
@@ -26,38 +25,20 @@ static struct {
 	bool told;     /* of sched.total.refused */
 } preempt;
 
-void preempt_begin(void)
-{
-	__builtin_memset(&preempt, 0, sizeof(preempt));
-	spare_begin();
-}
-
 static bool threads_are_used_up(void)
 {
 	return ld_rlx(&sched.nm) - ld_rlx(&sched.nresting) >= sched.nmlimit;
-}
-
-/* Can an M run an idle P? */
-static bool idle_p_is_served(void)
-{
-	return ld_rlx(&sched.npidle) &&
-	       (!threads_are_used_up() || ld_rlx(&sched.nmidle) || ld_rlx(&sched.nmspinning));
 }
 
 /* Work waits, and no idle P can do it: none is idle or has an M, or the ring of pp is closed until
  * its owner opens it. */
 static bool p_is_wanted(struct p *pp)
 {
-	if (idle_p_is_served() && ld_rlx(&pp->open))
+	bool may_run = !threads_are_used_up() || ld_rlx(&sched.nmidle) || ld_rlx(&sched.nmspinning);
+
+	if (ld_rlx(&sched.npidle) && may_run && ld_rlx(&pp->open))
 		return false;
 	return p_has_work(pp) || sched_should_poll() || has_work();
-}
-
-static bool thread_sleeps(int tid)
-{
-	char state = os_thread_state(tid);
-
-	return state == 'S' || state == 'D';
 }
 
 bool preempt_poll(int i, int64_t ran, bool asked, bool urgent, int64_t now)
@@ -65,16 +46,13 @@ bool preempt_poll(int i, int64_t ran, bool asked, bool urgent, int64_t now)
 	struct p *pp = sched.allp[i];
 	int tid = ld_rlx(&pp->tid);
 	uint64_t steps = p_steps(pp);
-	int64_t slice = urgent ? slice_short() : sched.slice;
-	bool over = ran >= slice && asked;
+	bool over = ran >= (urgent ? slice_short() : sched.slice) && asked;
 
 	if ((!over && !preempt.hunt) || !sched.preempts || !tid || !p_is_wanted(pp))
 		return false;
-	bool sleeps = thread_sleeps(tid);
+	bool sleeps = os_thread_is_asleep(tid);
 
-	if (!sleeps && !over)
-		return false;
-	if (!sched_preempt(pp, steps))
+	if ((!sleeps && !over) || !sched_preempt(pp, steps))
 		return false;
 	if (sleeps) {
 		longrun_stuck(i, tid, now - ran, now);
@@ -84,28 +62,8 @@ bool preempt_poll(int i, int64_t ran, bool asked, bool urgent, int64_t now)
 	return true;
 }
 
-void preempt_chaos(void)
-{
-	int n = ld_acq(&sched.nallp); /* ORD(allp) */
-	struct p *pp = sched.allp[chaos_draw((uint32_t)n)];
-
-	if (sched.preempts && ld_rlx(&pp->status) == P_RUNNING)
-		sched_preempt(pp, p_steps(pp));
-}
-
-int preempt_draw_tid(void)
-{
-	int n = 0, tid = 0;
-
-	lock(&sched.lock, LR_SCHED);
-	for (struct m *m = sched.allm; m; m = m->alllink)
-		if (ld_rlx(&m->taken) == P_TAKEN && chaos_draw((uint32_t)++n) == 0)
-			tid = m->tid;
-	unlock(&sched.lock, LR_SCHED);
-	return tid;
-}
-
-void preempt_report(void)
+/* Writes one line to stderr at the first refusal of a run (PREEMPT-4). */
+static void report_refusal(void)
 {
 	struct line l = { .n = 0 };
 
@@ -122,9 +80,12 @@ void preempt_report(void)
 	line_write_sig(&l, STDERR_FILENO);
 }
 
-bool preempt_hunts(void)
+static int64_t poll_hunt(int64_t now)
 {
+	report_refusal();
 	if (preempt.hunt)
 		preempt.hunt--;
-	return preempt.hunt;
+	return preempt.hunt ? now + SHORT_NS : NEVER;
 }
+
+struct monitor monitor_preempt = { poll_hunt, &preempt, sizeof(preempt) };

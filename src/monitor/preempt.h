@@ -103,20 +103,10 @@
 
 #include "types.h"
 
-/* Before the first poll of a run. */
-void preempt_begin(void);
 /* P number i is RUNNING and has not switched for `ran` ns.  Take it if it is wanted.  asked: an
  * earlier poll has asked its G to yield; otherwise the P is taken in a hunt only, and only if its
  * thread sleeps.  urgent: no P has switched, and this one would serve the events that wait.
  * Returns true if the P was taken. */
 bool preempt_poll(int i, int64_t ran, bool asked, bool urgent, int64_t now);
-/* Write one line to stderr at the first refusal of a run (PREEMPT-4). */
-void preempt_report(void);
-/* GMP_DEBUG=chaos: take a random P if its M is outside of a section. */
-void preempt_chaos(void);
-/* The OS thread of a random preempted G; 0: there is none. */
-int preempt_draw_tid(void);
-/* At the end of a poll.  Returns true if sysmon must poll again soon. */
-bool preempt_hunts(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The monitor thread.  sysmon.c has its tasks and invariants. */
+/* The monitor thread.  monitor.h has its tasks, sysmon.c the invariants. */
 #ifndef GMP_SYSMON_H
 #define GMP_SYSMON_H
 

@@ -274,13 +274,6 @@ static bool question_identify(struct question *q, int tid, const char **lo, cons
 	return gp;
 }
 
-static bool is_asleep(int tid)
-{
-	char state = os_thread_state(tid);
-
-	return state == 'S' || state == 'D';
-}
-
 /* LONGRUN-8.  Returns false if the thread does not sleep, or has run meanwhile. */
 static bool report_sleep(struct question *q, int tid, int64_t elapsed)
 {
@@ -288,7 +281,7 @@ static bool report_sleep(struct question *q, int tid, int64_t elapsed)
 	const char *lo, *hi;
 
 	q->in_call = os_thread_call(tid, &q->call);
-	if (!q->in_call && !is_asleep(tid))
+	if (!q->in_call && !os_thread_is_asleep(tid))
 		return false;
 	if (!question_identify(q, tid, &lo, &hi))
 		return false;
@@ -641,7 +634,8 @@ static struct {
 	bool ended; /* by the mutex: the program has called exit */
 } writing = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
-static void write_answers(void)
+/* last: the program has called exit. */
+static void write_answers(bool last)
 {
 	pthread_mutex_lock(&writing.mutex);
 	st_rlx(&writing.tid, os_thread_id());
@@ -657,6 +651,7 @@ static void write_answers(void)
 			cas_acq(&q->state, &state, (uint32_t)FREE); /* ORD(longrun) */
 		}
 	}
+	writing.ended |= last;
 	st_rlx(&writing.tid, 0);
 	pthread_mutex_unlock(&writing.mutex);
 }
@@ -666,16 +661,13 @@ void longrun_write(void)
 	if (check_enabled())
 		report_taken(os_now());
 	if (sched.options.debug & (DEBUG_check | DEBUG_sched))
-		write_answers();
+		write_answers(false);
 }
 
 static void *write_last(void *arg)
 {
 	(void)arg;
-	write_answers();
-	pthread_mutex_lock(&writing.mutex);
-	writing.ended = true;
-	pthread_mutex_unlock(&writing.mutex);
+	write_answers(true);
 	return NULL;
 }
 

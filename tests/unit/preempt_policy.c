@@ -26,7 +26,7 @@ void __wrap_sysmon_stop(void);
 
 int __wrap_sysmon_start(void)
 {
-	preempt_begin();
+	spare_begin();
 	return 0;
 }
 

@@ -2,7 +2,7 @@
 /*
  * Tests how soon sysmon trims stacks again after a trim that took long without computing. Sysmon
  * releases the pages below the stack pointers of parked Gs and uses at most 5 % of a CPU for it
- * (sysmon.c, SYSMON-2).
+ * (memory.c, SYSMON-2).
  *
  * floors 0..6, wrap: os_discard
  */

@@ -364,6 +364,8 @@ int64_t schedtrace_report(int64_t now)
 {
 	int64_t every = (int64_t)sched.options.schedtrace * MS;
 
+	if (now < st.next)
+		return st.next;
 	st.full = os_sink(&st.to, STDERR_FILENO) != 0; /* the program may replace stderr */
 	write_summary(os_now());
 	if (sched.options.scheddetail) {
