@@ -44,8 +44,8 @@ struct monitor {
 extern struct monitor monitor_retake, monitor_progress, monitor_preempt, monitor_fdwait,
 	monitor_memory, monitor_chaos;
 
-/* When a P last switched or was busy (progress.c); when sysmon_sleep ended last: no run is known
- * that long. */
+/* When a P last switched or was busy (progress.c); when sysmon began or sysmon_sleep ended last:
+ * no run is known that long. */
 extern int64_t active_at, woke_at;
 
 /* Poll the poller, if no M sleeps in it.  The Gs are in no queue until they are submitted:

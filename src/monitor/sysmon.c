@@ -113,8 +113,7 @@ int sysmon_start(void)
 	__builtin_memset(&mon, 0, sizeof(mon));
 	for (struct monitor *const *m = monitors; *m; m++)
 		__builtin_memset((*m)->state, 0, (*m)->size);
-	active_at = os_now();
-	woke_at = 0;
+	active_at = woke_at = os_now();
 	spare_begin();
 	longrun_begin();
 	return os_thread_start(&mon.thread, sysmon_main, NULL, MONITOR_STACK);

@@ -82,6 +82,30 @@ TEST(checkpoint_yields_if_g_has_used_cpu_time)
 	run_procs(1, ask, NULL);
 }
 
+/* No P has switched before the first poll. */
+static void begin_monitor(void *arg)
+{
+	struct p *pp = getp();
+	int64_t began = os_now();
+
+	(void)arg;
+	pp->count.switches = 0;
+	CHECK_EQ(__real_sysmon_start(), 0);
+	os_nap(MS);
+	uint32_t attention = ld_rlx(&pp->attention);
+	bool early = os_now() - began < sched.slice;
+
+	__real_sysmon_stop();
+	if (!early)
+		check_skip("the G has run for a time slice");
+	CHECK(!(attention & ATTENTION_YIELD));
+}
+
+TEST(checkpoint_is_not_asked_at_first_poll)
+{
+	run_procs(1, begin_monitor, NULL);
+}
+
 static void ask_for_more(void *arg)
 {
 	struct p *pp = getp();
