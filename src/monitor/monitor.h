@@ -36,7 +36,7 @@ enum {
 };
 
 struct monitor {
-	sched_fn poll;
+	int64_t (*poll)(int64_t now);
 	void *state;
 	size_t size; /* of the state */
 };

@@ -41,7 +41,8 @@ static bool blocked_for_long(struct p *pp, int i, uint32_t status, int64_t now)
 	bool wanted = p_is_wanted(pp);
 
 	if (blocks == retake.seen[i].blocks)
-		return wanted || now - retake.seen[i].since >= sched.slice;
+		return wanted ||
+		       now - retake.seen[i].since >= min_of(sched.slice, (int64_t)BUSY_NS);
 	retake.seen[i].blocks = blocks;
 	retake.seen[i].since = os_now(); /* `now` may be out of date */
 	/* The section is expected to be long.  An M that needs a P takes this one itself, so it is

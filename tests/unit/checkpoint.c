@@ -70,9 +70,13 @@ static void ask(void *arg)
 	CHECK(yields(my_tid(), -400 * MS, little));
 	sched.preempts = true;
 	CHECK(!yields(my_tid(), -400 * MS, little));
-	CHECK(yields(my_tid(), -1000 * MS, 0));         /* most of the time */
-	CHECK(yields(my_tid(), 15 * MS, 2 * MS));       /* all of its slice */
-	CHECK(yields(my_tid(), 20 * MS, little));       /* for too long */
+	CHECK(yields(my_tid(), -1000 * MS, 0));   /* most of the time */
+	CHECK(yields(my_tid(), 15 * MS, 2 * MS)); /* all of its slice */
+	CHECK(yields(my_tid(), 20 * MS, little)); /* for too long */
+	sched.slice = 100 * MS;
+	CHECK(yields(my_tid(), 15 * MS, 2 * MS)); /* events may wait */
+	CHECK(!yields(my_tid(), 150 * MS, little));
+	sched.slice = 10 * MS;
 	CHECK(yields(my_tid() + 1, -400 * MS, little)); /* the sample of another M */
 	CHECK(yields(0, -400 * MS, little));            /* none is known */
 }
