@@ -646,7 +646,7 @@ static void write_answers(bool last)
 		if (state == DONE) {
 			write_finding(q);
 			st_rlx(&q->state, (uint32_t)FREE);
-		} else if (state == ASKED && p_steps(sched.allp[q->p]) != q->run &&
+		} else if (state == ASKED && !last && p_steps(sched.allp[q->p]) != q->run &&
 			   os_now() - q->at > UNCLEAR_NS) { /* a preempted G may still answer */
 			cas_acq(&q->state, &state, (uint32_t)FREE); /* ORD(longrun) */
 		}
