@@ -100,7 +100,8 @@ static bool timers_may_run(struct p *pp)
 
 	int64_t earned = DUE_SHARE * (int64_t)(now - pp->due.since);
 
-	pp->due.budget = min_of(pp->due.budget + earned, (int64_t)SLICE_TICKS);
+	pp->due.budget = max_of(min_of(pp->due.budget + earned, (int64_t)SLICE_TICKS),
+				-(int64_t)DUE_DEFICIT); /* virtual time may go back */
 	pp->due.since = now;
 	return pp->due.budget > 0;
 }
