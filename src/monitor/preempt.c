@@ -15,13 +15,13 @@
 #include "spare.h"
 
 /*
- * HUNT_POLLS: polls after the last P of a sleeping thread was taken; a poll costs 5 us for each
+ * FAST_POLLS: polls after the last P of a sleeping thread was taken; a poll costs 5 us for each
  * running P, the read of a file of /proc.
  */
-enum { HUNT_POLLS = 64 };
+enum { FAST_POLLS = 64 };
 
 static struct {
-	unsigned hunt; /* polls until the hunt ends */
+	unsigned fast; /* polls every SHORT_NS that are left */
 	bool told;     /* of sched.total.refused */
 } preempt;
 
@@ -48,7 +48,7 @@ bool preempt_poll(int i, int64_t ran, bool asked, bool urgent, int64_t now)
 	uint64_t steps = p_steps(pp);
 	bool over = ran >= (urgent ? slice_short() : sched.slice) && asked;
 
-	if ((!over && !preempt.hunt) || !sched.preempts || !tid || !p_is_wanted(pp))
+	if ((!over && !preempt.fast) || !sched.preempts || !tid || !p_is_wanted(pp))
 		return false;
 	bool sleeps = os_thread_is_asleep(tid);
 
@@ -56,7 +56,7 @@ bool preempt_poll(int i, int64_t ran, bool asked, bool urgent, int64_t now)
 		return false;
 	if (sleeps) {
 		longrun_stuck(i, tid, now - ran, now);
-		preempt.hunt = HUNT_POLLS;
+		preempt.fast = FAST_POLLS;
 		add_rlx(&sched.total.unannounced, 1);
 	}
 	return true;
@@ -80,12 +80,12 @@ static void report_refusal(void)
 	line_write_sig(&l, STDERR_FILENO);
 }
 
-static int64_t poll_hunt(int64_t now)
+static int64_t poll_fast(int64_t now)
 {
 	report_refusal();
-	if (preempt.hunt)
-		preempt.hunt--;
-	return preempt.hunt ? now + SHORT_NS : NEVER;
+	if (preempt.fast)
+		preempt.fast--;
+	return preempt.fast ? now + SHORT_NS : NEVER;
 }
 
-struct monitor monitor_preempt = { poll_hunt, &preempt, sizeof(preempt) };
+struct monitor monitor_preempt = { poll_fast, &preempt, sizeof(preempt) };

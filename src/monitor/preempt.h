@@ -61,8 +61,8 @@
  *   the time slice: no other P can serve them.  With two Gs that compute for 20 ms on two Ps, the
  *   99th percentile of other requests is then 6.6 ms instead of 8.3 (mixed/kv/50 of bench/net,
  *   medians of 17 runs).
- *   Once it has taken the P of a thread that sleeps in the kernel, sysmon hunts for a while: it
- *   polls every 20 us, and takes each wanted P that has not switched since the last poll and whose
+ *   Fast polling: once it has taken the P of a thread that sleeps in the kernel, sysmon polls every
+ *   20 us for a while, and takes each wanted P that has not switched since the last poll and whose
  *   thread sleeps.
  *
  * Invariants
@@ -104,8 +104,8 @@
 #include "types.h"
 
 /* P number i is RUNNING and has not switched for `ran` ns.  Take it if it is wanted.  asked: an
- * earlier poll has asked its G to yield; otherwise the P is taken in a hunt only, and only if its
- * thread sleeps.  urgent: no P has switched, and this one would serve the events that wait.
+ * earlier poll has asked its G to yield; otherwise the P is taken by fast polling only, and only if
+ * its thread sleeps.  urgent: no P has switched, and this one would serve the events that wait.
  * Returns true if the P was taken. */
 bool preempt_poll(int i, int64_t ran, bool asked, bool urgent, int64_t now);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * With GMP_DEBUG=check, a green thread that loses its P before it has slept for 10 ms is reported
- * when it has, once for each place: sysmon takes the P of the first sleeper after 10 ms, and hunts
- * for further sleepers from then on.  All sleep until they are reported.
+ * when it has, once for each place: sysmon takes the P of the first sleeper after 10 ms, and polls
+ * fast for further sleepers from then on.  All sleep until they are reported.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -58,7 +58,7 @@ static void run_gs(int n, int *fd)
 }
 
 /* First sleep_first alone: to write a finding takes sysmon many milliseconds, in which it would not
- * hunt. */
+ * poll. */
 static void app(void *arg)
 {
 	(void)arg;
