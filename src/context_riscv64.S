@@ -17,6 +17,8 @@
  * The ABI has no red zone: a signal handler may overwrite all memory below sp.  So mcall lowers sp
  * before it stores, and the unwind table of gogo names no memory of the frame once sp is above it.
  */
+#include "machine/asm_riscv64.h"
+
 #ifndef __riscv_float_abi_double
 #error "the switch saves the registers of the ABI lp64d"
 #endif
@@ -84,32 +86,7 @@ gmp__mcall:
 gmp__gogo:
 	.cfi_startproc
 	ld	t1, 0(a0)
-	.cfi_def_cfa t1, FRAME_SIZE
-	.cfi_offset ra, -208
-	.cfi_offset s0, -200
-	.cfi_offset s1, -192
-	.cfi_offset s2, -184
-	.cfi_offset s3, -176
-	.cfi_offset s4, -168
-	.cfi_offset s5, -160
-	.cfi_offset s6, -152
-	.cfi_offset s7, -144
-	.cfi_offset s8, -136
-	.cfi_offset s9, -128
-	.cfi_offset s10, -120
-	.cfi_offset s11, -112
-	.cfi_offset fs0, -104
-	.cfi_offset fs1, -96
-	.cfi_offset fs2, -88
-	.cfi_offset fs3, -80
-	.cfi_offset fs4, -72
-	.cfi_offset fs5, -64
-	.cfi_offset fs6, -56
-	.cfi_offset fs7, -48
-	.cfi_offset fs8, -40
-	.cfi_offset fs9, -32
-	.cfi_offset fs10, -24
-	.cfi_offset fs11, -16
+	CFI_FRAME t1
 	ld	t4, FRAME_FRM(t1)
 	mv	a0, a1
 	ld	t2, 0(t1)
@@ -144,30 +121,7 @@ gmp__gogo:
 	addi	sp, t1, FRAME_SIZE
 	.cfi_def_cfa sp, 0
 	.cfi_register ra, t2
-	.cfi_restore s0
-	.cfi_restore s1
-	.cfi_restore s2
-	.cfi_restore s3
-	.cfi_restore s4
-	.cfi_restore s5
-	.cfi_restore s6
-	.cfi_restore s7
-	.cfi_restore s8
-	.cfi_restore s9
-	.cfi_restore s10
-	.cfi_restore s11
-	.cfi_restore fs0
-	.cfi_restore fs1
-	.cfi_restore fs2
-	.cfi_restore fs3
-	.cfi_restore fs4
-	.cfi_restore fs5
-	.cfi_restore fs6
-	.cfi_restore fs7
-	.cfi_restore fs8
-	.cfi_restore fs9
-	.cfi_restore fs10
-	.cfi_restore fs11
+	CFI_REGISTERS
 	jr	t2
 	.cfi_restore_state
 .Lreload_gogo:

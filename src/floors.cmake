@@ -77,6 +77,8 @@ if(GMP_TLSBLOCK STREQUAL glibc)
 		machine/tlslayout_glibc.c)
 endif()
 set(GMP_FLOOR1_HEADERS
+	machine/asm_aarch64.h
+	machine/asm_riscv64.h
 	machine/calltarget.h
 	machine/frame.h
 	machine/frame_${GMP_ARCH}.h

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Where the program's code of an abandoned G returns; variant/abandon.h has the protocol. */
+#include "machine/asm_aarch64.h"
 
 	.text
 
@@ -21,14 +22,5 @@ gmp__abandoned_return:
 	.cfi_endproc
 	.size	gmp__abandoned_return, . - gmp__abandoned_return
 
-#ifdef __ARM_FEATURE_BTI_DEFAULT
-	/* GNU property: BTI, all indirect branches arrive at a landing pad.  Not PAC: x30 is
-	 * stored unsigned. */
-	.section .note.gnu.property, "a", %note
-	.p2align 3
-	.word	4, 16, 5
-	.asciz	"GNU"
-	.word	0xc0000000, 4, 1, 0
-#endif
-
+	BTI_NOTE
 	.section .note.GNU-stack, "", %progbits
