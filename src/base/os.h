@@ -15,6 +15,16 @@
 
 #include "base/base.h"
 
+/* The result of a system call, repeated while signals interrupt it; -errno if it fails. */
+#define os_retry(call)                                                                             \
+	__extension__({                                                                            \
+		__typeof__(call) retry_result;                                                     \
+		do                                                                                 \
+			retry_result = (call);                                                     \
+		while (retry_result < 0 && errno == EINTR);                                        \
+		retry_result < 0 ? -errno : retry_result;                                          \
+	})
+
 /* --- time and CPU --- */
 int64_t os_now(void);      /* monotonic, ns */
 int64_t os_cpu_time(void); /* of the calling thread, ns; a system call */

@@ -96,12 +96,7 @@ bool os_is_stream(int fd)
 
 ssize_t os_write(int fd, const void *buf, size_t n)
 {
-	ssize_t some;
-
-	do
-		some = write(fd, buf, n);
-	while (some < 0 && errno == EINTR);
-	return some < 0 ? -errno : some;
+	return os_retry(write(fd, buf, n));
 }
 
 int os_nonblock(int fd, bool on)

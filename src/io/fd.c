@@ -569,14 +569,9 @@ noinline bool off_stack_blocked(const void *at, size_t n)
 
 static noinline ssize_t read_plain(int fd, void *buf, size_t n)
 {
-	ssize_t got;
-
 	if (fd_plain(fd) == PD_SHORT)
 		n = chaos_shorten(n);
-	do
-		got = read(fd, buf, n);
-	while (got < 0 && errno == EINTR);
-	return got < 0 ? -errno : got;
+	return os_retry(read(fd, buf, n));
 }
 
 /* recv costs less than read.  Not for 0 bytes: recv would consume a datagram anyway. */
@@ -600,15 +595,12 @@ static inline ssize_t call_read(int fd, const struct io_args *a)
 static noinline ssize_t write_plain(int fd, const void *buf, size_t n)
 {
 	struct os_sigpipe sigpipe;
-	ssize_t done;
 
 	if (fd_plain(fd) == PD_SHORT)
 		n = chaos_shorten(n);
 	os_sigpipe_hold(&sigpipe);
-	do
-		done = write(fd, buf, n);
-	while (done < 0 && errno == EINTR);
-	done = done < 0 ? -errno : done;
+	ssize_t done = os_retry(write(fd, buf, n));
+
 	os_sigpipe_drop(&sigpipe, os_sigpipe_due(done, n));
 	return done;
 }

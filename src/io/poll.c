@@ -26,6 +26,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
+#include "base/os.h"
 #include "enter.h"
 #include "io/fd.h"
 #include "netpoll/multi.h"
@@ -71,12 +72,7 @@ static int sleep_in_poll(struct pollfd *fds, nfds_t n, int64_t deadline)
 /* poll(2) without timeout.  Returns the number of ready fds, or -errno. */
 static int poll_kernel(struct pollfd *fds, nfds_t n)
 {
-	int ready;
-
-	do
-		ready = poll(fds, n, 0);
-	while (ready < 0 && errno == EINTR);
-	return ready < 0 ? -errno : ready;
+	return os_retry(poll(fds, n, 0));
 }
 
 /* POLL-2.  Returns the number of fds that are ready because of it. */

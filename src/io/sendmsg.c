@@ -37,24 +37,17 @@ struct vec_args {
 static ssize_t call_readv(int fd, const struct io_args *a)
 {
 	int count = container_of(a, const struct vec_args, io)->count;
-	ssize_t n;
 
-	do
-		n = readv(fd, a->buf, count);
-	while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : n;
+	return os_retry(readv(fd, a->buf, count));
 }
 
 static ssize_t writev_plain(int fd, const struct io_args *a, int count)
 {
 	struct os_sigpipe sigpipe;
-	ssize_t n;
 
 	os_sigpipe_hold(&sigpipe);
-	do
-		n = writev(fd, a->buf, count);
-	while (n < 0 && errno == EINTR);
-	n = n < 0 ? -errno : n;
+	ssize_t n = os_retry(writev(fd, a->buf, count));
+
 	os_sigpipe_drop(&sigpipe, os_sigpipe_due(n, a->n));
 	return n;
 }
@@ -63,15 +56,13 @@ static ssize_t call_writev(int fd, const struct io_args *a)
 {
 	int count = container_of(a, const struct vec_args, io)->count;
 	struct msghdr m = { .msg_iov = a->buf, .msg_iovlen = (size_t)count };
-	ssize_t n;
 
 	if (fd_plain(fd) || a->n == 0) /* 0 bytes as a message would be an empty datagram */
 		return writev_plain(fd, a, count);
-	do
-		n = sendmsg(fd, &m, MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
-	if (n >= 0 || errno != ENOTSOCK)
-		return n < 0 ? -errno : n;
+	ssize_t n = os_retry(sendmsg(fd, &m, MSG_NOSIGNAL));
+
+	if (n != -ENOTSOCK)
+		return n;
 	fd_set_plain(fd);
 	return writev_plain(fd, a, count);
 }
@@ -132,13 +123,10 @@ static ssize_t call_recvmsg(int fd, const struct io_args *a)
 {
 	const struct msg_args *x = container_of(a, const struct msg_args, io);
 	struct msghdr m = *x->m; /* each attempt begins with the caller's lengths */
-	ssize_t n;
+	ssize_t n = os_retry(recvmsg(fd, &m, x->flags));
 
-	do
-		n = recvmsg(fd, &m, x->flags);
-	while (n < 0 && errno == EINTR);
 	if (n < 0)
-		return -errno;
+		return n;
 	*x->m = m;
 	/* A later read may end before the place of the urgent byte although there is data behind
 	 * it, and no event reports that data: from now on a short read does not mean "drained". */
@@ -163,15 +151,10 @@ static noinline bool peer_is_full(int fd, const struct msghdr *m)
 static ssize_t call_sendmsg(int fd, const struct io_args *a)
 {
 	const struct msg_args *x = container_of(a, const struct msg_args, io);
-	ssize_t n;
+	ssize_t n = os_retry(sendmsg(fd, x->m, x->flags | MSG_NOSIGNAL));
 
-	do
-		n = sendmsg(fd, x->m, x->flags | MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
-	if (likely(n >= 0))
+	if (likely(n != -EAGAIN))
 		return n;
-	if (errno != EAGAIN)
-		return -errno;
 	return !(x->flags & MSG_DONTWAIT) && peer_is_full(fd, x->m) ? FD_NO_EVENT : -EAGAIN;
 }
 
@@ -249,13 +232,10 @@ static ssize_t call_sendfile(int fd, const struct io_args *a)
 {
 	int in = container_of(a, const struct file_args, io)->in;
 	struct os_sigpipe sigpipe;
-	ssize_t n;
 
 	os_sigpipe_hold(&sigpipe);
-	do
-		n = sendfile(fd, in, a->buf, a->n);
-	while (n < 0 && errno == EINTR);
-	n = n < 0 ? -errno : n;
+	ssize_t n = os_retry(sendfile(fd, in, a->buf, a->n));
+
 	os_sigpipe_drop(&sigpipe, os_sigpipe_due(n, a->n));
 	return n;
 }

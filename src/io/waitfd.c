@@ -52,6 +52,7 @@
 #include <errno.h>
 #include <poll.h>
 
+#include "base/os.h"
 #include "enter.h"
 #include "io/fd.h"
 #include "netpoll/owner.h"
@@ -78,11 +79,11 @@ static int poll_sides(int fd, unsigned sides)
 		p.events |= POLLIN | POLLRDHUP;
 	if (sides & GMP_WRITE)
 		p.events |= POLLOUT;
-	while (poll(&p, 1, 0) < 0)
-		if (errno != EINTR)
-			return -errno;
+	int err = os_retry(poll(&p, 1, 0));
 	unsigned ready = 0;
 
+	if (err < 0)
+		return err;
 	if (p.revents & POLLNVAL)
 		return -EBADF; /* closed by a plain close() */
 	if (p.revents & (POLLIN | POLLRDHUP | POLLHUP | POLLERR))

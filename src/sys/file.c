@@ -67,11 +67,7 @@ static int open_blocking(const char *path, int flags, mode_t mode)
 	if (green)
 		leftover_add(&o.left, close_opened);
 	gmp_block_enter();
-	do
-		o.fd = open(path, flags | O_CLOEXEC, mode);
-	while (o.fd < 0 && errno == EINTR);
-	if (o.fd < 0)
-		o.fd = -errno;
+	o.fd = os_retry(open(path, flags | O_CLOEXEC, mode));
 	gmp_block_leave();
 	if (green)
 		leftover_del(&o.left);
@@ -134,16 +130,11 @@ static ssize_t file_syscall(int fd, const struct uring_op *op)
 
 static ssize_t file_call_blocking(struct polldesc *pd, uint32_t seq, const struct uring_op *op)
 {
-	ssize_t n;
-
 	if (!fd_use(pd, seq))
 		return fd_lost(pd, seq);
 	gmp_block_enter();
-	do
-		n = file_syscall(pd->fd, op);
-	while (n < 0 && errno == EINTR);
-	if (n < 0)
-		n = -errno;
+	ssize_t n = os_retry(file_syscall(pd->fd, op));
+
 	netpoll_unuse(pd); /* FILE-2 */
 	gmp_block_leave();
 	return n;
@@ -153,18 +144,14 @@ static ssize_t file_call_blocking(struct polldesc *pd, uint32_t seq, const struc
 static ssize_t try_cached(struct polldesc *pd, uint32_t seq, const struct uring_op *op)
 {
 	struct iovec io = { op->buf, op->n };
-	ssize_t n;
 
 	if (!fd_use(pd, seq))
 		return fd_lost(pd, seq);
-	do
-		n = op->kind == URING_READ ? preadv2(pd->fd, &io, 1, op->at, RWF_NOWAIT)
-					   : pwritev2(pd->fd, &io, 1, op->at, RWF_NOWAIT);
-	while (n < 0 && errno == EINTR);
-	if (n < 0) /* EPERM: a sandbox that allows pread, but not preadv2 */
-		n = errno == EPERM ? -EOPNOTSUPP : -errno;
+	ssize_t n = os_retry(op->kind == URING_READ ? preadv2(pd->fd, &io, 1, op->at, RWF_NOWAIT)
+						    : pwritev2(pd->fd, &io, 1, op->at, RWF_NOWAIT));
+
 	netpoll_unuse(pd);
-	return n;
+	return n == -EPERM ? -EOPNOTSUPP : n; /* a sandbox that allows pread, but not preadv2 */
 }
 
 /*

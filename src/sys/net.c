@@ -450,14 +450,10 @@ static ssize_t call_accept(int fd, const struct io_args *a)
 {
 	struct accept_args *x =
 		container_of((struct io_args *)(uintptr_t)a, struct accept_args, io);
-	int c;
 
 	/* inside the use of the record it belongs to this listener */
 	x->tcp = netpoll_is_tcp(netpoll_find(fd));
-	do
-		c = accept4(fd, x->addr, x->len, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	while (c < 0 && errno == EINTR);
-	return c < 0 ? -errno : c;
+	return os_retry(accept4(fd, x->addr, x->len, SOCK_NONBLOCK | SOCK_CLOEXEC));
 }
 
 int gmp_accept_from(int fd, struct sockaddr *addr, socklen_t *len)

@@ -50,15 +50,12 @@ static void close_pidfd(struct leftover *l)
 /* waitpid with additional flags.  Returns the pid, 0, or -errno. */
 static pid_t call_waitpid(const struct child *c, int flags)
 {
-	pid_t pid;
 	int status;
+	pid_t pid = os_retry(waitpid(c->pid, &status, c->flags | flags));
 
-	do
-		pid = waitpid(c->pid, &status, c->flags | flags);
-	while (pid < 0 && errno == EINTR);
 	if (pid > 0 && c->status)
 		*c->status = status;
-	return pid < 0 ? -errno : pid;
+	return pid;
 }
 
 /* One attempt as an io_call. */
