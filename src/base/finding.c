@@ -105,17 +105,12 @@ void finding_call(struct line *l, const struct os_call *call)
 {
 	char what[80];
 
-	line_str_sig(l, "in ");
-	line_str_sig(l, call->name);
+	line_add_sig(l, "in %s", call->name);
 	if (call->fd < 0)
 		return;
-	line_str_sig(l, " of fd ");
-	line_dec_sig(l, (uint64_t)call->fd);
-	if (!os_fd_name(call->fd, what, sizeof(what)))
-		return;
-	line_str_sig(l, " (");
-	line_str_sig(l, what);
-	line_str_sig(l, ")");
+	line_add_sig(l, " of fd %u", (unsigned)call->fd);
+	if (os_fd_name(call->fd, what, sizeof(what)))
+		line_add_sig(l, " (%s)", what);
 }
 
 uintptr_t finding_entry(uintptr_t fn, const struct trace *t)
@@ -134,11 +129,8 @@ void finding_place(struct line *l, uintptr_t pc)
 	char at[128];
 
 	line_sym_sig(l, pc);
-	if (source_position(pc, at, sizeof(at))) {
-		line_str_sig(l, " (");
-		line_str_sig(l, at);
-		line_str_sig(l, ")");
-	}
+	if (source_position(pc, at, sizeof(at)))
+		line_add_sig(l, " (%s)", at);
 }
 
 /* A finding that fits into a page is one write, so that findings of two OS threads do not mix. */
@@ -177,9 +169,7 @@ noinline void finding_write(struct line *l, struct line *advice, const struct tr
 		line_frame_sig(l, i, t->pc[i]);
 		if (!sig && source_position(t->pc[i], at, sizeof(at))) {
 			l->n--; /* the newline */
-			line_str_sig(l, " at ");
-			line_str_sig(l, at);
-			line_str_sig(l, "\n");
+			line_add_sig(l, " at %s\n", at);
 		}
 		page_add(&page, l);
 	}

@@ -64,6 +64,24 @@ void line_hex_sig(struct line *l, uint64_t v)
 	line_number(l, v, 16);
 }
 
+void line_add_sig(struct line *l, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	for (; *fmt != '\0'; fmt++) {
+		if (*fmt != '%')
+			line_char(l, *fmt);
+		else if (*++fmt == 's')
+			line_str_sig(l, va_arg(ap, const char *));
+		else if (*fmt == 'u')
+			line_number(l, va_arg(ap, unsigned), 10);
+		else
+			line_number(l, va_arg(ap, unsigned long), *++fmt == 'x' ? 16 : 10);
+	}
+	va_end(ap);
+}
+
 /* Append `f+0x2a`; `f` for the address of the function itself. */
 static void line_name(struct line *l, const struct symbol *s)
 {
@@ -97,11 +115,7 @@ void line_sym_sig(struct line *l, uintptr_t pc)
 
 void line_green_sig(struct line *l, uint64_t id, const char *name, uintptr_t entry)
 {
-	line_str_sig(l, "green thread ");
-	line_dec_sig(l, id);
-	line_str_sig(l, " \"");
-	line_str_sig(l, name);
-	line_str_sig(l, "\" (entry ");
+	line_add_sig(l, "green thread %lu \"%s\" (entry ", id, name);
 	line_sym_sig(l, entry);
 	line_char(l, ')');
 }
@@ -111,21 +125,13 @@ void line_frame_sig(struct line *l, int number, uintptr_t pc)
 	struct symbol room;
 	const struct symbol *s = line_symbol(l, pc, &room);
 
-	line_str_sig(l, "    #");
-	line_dec_sig(l, (uint64_t)number);
-	line_char(l, ' ');
-	line_hex_sig(l, pc);
+	line_add_sig(l, "    #%u 0x%lx", (unsigned)number, pc);
 	if (s) {
 		line_char(l, ' ');
 		line_name(l, s);
 	}
-	if (s && s->exact) {
-		line_str_sig(l, " (");
-		line_str_sig(l, s->object);
-		line_char(l, '+');
-		line_hex_sig(l, s->at);
-		line_char(l, ')');
-	}
+	if (s && s->exact)
+		line_add_sig(l, " (%s+0x%lx)", s->object, s->at);
 	line_char(l, '\n');
 }
 

@@ -44,6 +44,8 @@ struct line {
 void line_str_sig(struct line *l, const char *s);
 void line_dec_sig(struct line *l, uint64_t v);
 void line_hex_sig(struct line *l, uint64_t v);
+/* As printf would: of the conversions %s, %u, %lu and %lx only. */
+void line_add_sig(struct line *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The function at pc from the symbol table, otherwise object+offset, otherwise the address. */
 void line_sym_sig(struct line *l, uintptr_t pc);
 /* `green thread 17 "worker" (entry f)`: every diagnostic names a green thread like this. */

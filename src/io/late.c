@@ -48,9 +48,7 @@ static void late_describe(struct line *l, struct line *advice, int fd, enum late
 		line_green_sig(l, gp->id, g_name(gp), (uintptr_t)gp->fn);
 	else
 		line_str_sig(l, "an external thread");
-	line_str_sig(l, kinds[kind].what);
-	line_dec_sig(l, (uint64_t)fd);
-	line_str_sig(l, kinds[kind].then);
+	line_add_sig(l, "%s%u%s", kinds[kind].what, (unsigned)fd, kinds[kind].then);
 	line_str_sig(advice, kinds[kind].advice);
 }
 

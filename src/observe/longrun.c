@@ -547,22 +547,16 @@ void longrun_drop(int question)
  *             of its own, since the caller of exit may have a small stack.
  */
 
-static void add_ms(struct line *l, int64_t ns)
-{
-	line_dec_sig(l, (uint64_t)(ns / MS));
-}
-
 /* Appends what the green thread did to l, and a remedy to advice. */
 static void describe_run(struct line *l, struct line *advice, const struct question *q)
 {
+	uint64_t spent = (uint64_t)(q->spent / MS), elapsed = (uint64_t)(q->elapsed / MS);
+
 	switch (q->kind) {
 	case LONGRUN_COMPUTES:
-		line_str_sig(l, " computed for ");
-		add_ms(l, q->spent);
-		if (q->spent < q->elapsed / 10 * 9) {
-			line_str_sig(l, " of ");
-			add_ms(l, q->elapsed);
-		}
+		line_add_sig(l, " computed for %lu", spent);
+		if (q->spent < q->elapsed / 10 * 9)
+			line_add_sig(l, " of %lu", elapsed);
 		line_str_sig(l, " ms without a wait");
 		line_str_sig(advice, "call gmp_checkpoint() in the loop, or wrap the computation: "
 				     "gmp_blocking(...)");
@@ -573,18 +567,12 @@ static void describe_run(struct line *l, struct line *advice, const struct quest
 			line_str_sig(l, " ");
 			finding_call(l, &q->call);
 		}
-		line_str_sig(l, " for ");
-		add_ms(l, q->elapsed);
-		line_str_sig(l, " ms");
-		line_str_sig(advice, "its P runs no other green thread until sysmon takes it: ");
-		line_str_sig(advice, remedies[q->in_call ? q->call.kind : OS_CALL_OTHER]);
+		line_add_sig(l, " for %lu ms", elapsed);
+		line_add_sig(advice, "its P runs no other green thread until sysmon takes it: %s",
+			     remedies[q->in_call ? q->call.kind : OS_CALL_OTHER]);
 		break;
 	default:
-		line_str_sig(l, " was not given a CPU for ");
-		add_ms(l, q->spent);
-		line_str_sig(l, " of ");
-		add_ms(l, q->elapsed);
-		line_str_sig(l, " ms");
+		line_add_sig(l, " was not given a CPU for %lu of %lu ms", spent, elapsed);
 		line_str_sig(advice,
 			     "other threads of the machine had it, or the cgroup's quota was used "
 			     "up: run less beside it, or lower GMP_PROCS");
@@ -619,11 +607,8 @@ static void write_finding(const struct question *q)
 		line_str_sig(&l, likely ? ", likely called from " : ", in ");
 		finding_place(&l, q->trace.pc[i]);
 	}
-	if (q->kind == LONGRUN_SLEEPS && q->certain < q->trace.n) {
-		line_str_sig(&advice, "; the calls from #");
-		line_dec_sig(&advice, (uint64_t)q->certain);
-		line_str_sig(&advice, " on are likely");
-	}
+	if (q->kind == LONGRUN_SLEEPS && q->certain < q->trace.n)
+		line_add_sig(&advice, "; the calls from #%u on are likely", (unsigned)q->certain);
 	finding_write(&l, &advice, &q->trace, false);
 }
 

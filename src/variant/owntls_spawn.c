@@ -19,9 +19,7 @@ static noinline void say_unsupported(const char *why)
 	if (ld_rlx(&said))
 		return;
 	st_rlx(&said, true);
-	line_str_sig(&l, "gmp: gmp_spawn: GMP_OWN_TLS is not supported here: ");
-	line_str_sig(&l, why);
-	line_str_sig(&l, "\n");
+	line_add_sig(&l, "gmp: gmp_spawn: GMP_OWN_TLS is not supported here: %s\n", why);
 	line_write_sig(&l, 2);
 }
 

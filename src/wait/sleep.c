@@ -168,13 +168,12 @@ static noinline void report_unmade(struct gmp_timer *t)
 		return;
 	line_str_sig(&l, "gmp: check: a timer (entry ");
 	line_sym_sig(&l, (uintptr_t)t->fn);
-	line_str_sig(&l, ") got no green thread at ");
-	line_dec_sig(&l, n);
-	line_str_sig(&l, due ? " attempts: its run begins " : " expiries, which were skipped");
-	if (due) {
-		line_dec_sig(&l, time_between(due, rt_now()) / MS);
-		line_str_sig(&l, " ms late");
-	}
+	line_add_sig(&l, ") got no green thread at %u", n);
+	if (due)
+		line_add_sig(&l, " attempts: its run begins %lu ms late",
+			     time_between(due, rt_now()) / MS);
+	else
+		line_str_sig(&l, " expiries, which were skipped");
 	line_str_sig(&l, "\n     max_green green threads were alive, or max_stack_memory was "
 			 "reserved: raise the limit, or start fewer\n");
 	line_write_sig(&l, STDERR_FILENO);

@@ -103,9 +103,7 @@ static void check_mutexes(const struct g *gp, const struct trace *t)
 	    !finding_wanted(&check.mutexes, finding_wait(t, where)))
 		return;
 	begin_finding(&l, "gmp: check: ", gp, t);
-	line_str_sig(&l, " waits with a pthread mutex held: ");
-	line_hex_sig(&l, (uintptr_t)mutex);
-	line_str_sig(&l, ", locked in ");
+	line_add_sig(&l, " waits with a pthread mutex held: 0x%lx, locked in ", (uintptr_t)mutex);
 	finding_place(&l, (uintptr_t)where - 1); /* a return address */
 	end_finding(&l,
 		    "the next green thread on this OS thread that locks it waits forever: unlock "
@@ -124,8 +122,7 @@ static void check_canaries(const struct g *gp, const struct trace *t)
 	    !finding_wanted(&check.canaries_held, finding_wait(t, c->what)))
 		return;
 	begin_finding(&l, "gmp: check: ", gp, t);
-	line_str_sig(&l, " waits with the address of a thread-local held: ");
-	line_str_sig(&l, c->what);
+	line_add_sig(&l, " waits with the address of a thread-local held: %s", c->what);
 	end_finding(&l,
 		    "the wait may end on another OS thread: end the use before it, or pin the "
 		    "green thread "
@@ -145,11 +142,11 @@ static void check_bounds(const struct g *gp, const struct trace *t)
 		return;
 	begin_finding(&l, "gmp: fatal: ", gp, t);
 	if (!t->in_handler && sp < lo && lo - sp <= (ptrdiff_t)1 << STACK_CLASS_MAX) {
-		line_str_sig(&l, " waits with its stack pointer ");
-		line_dec_sig(&l, (uint64_t)(lo - sp));
-		line_str_sig(&l, " bytes below its stack of ");
-		line_dec_sig(&l, (uint64_t)1 << gp->stack_class);
-		line_str_sig(&l, " bytes: stack overflow by a frame larger than the guard?");
+		line_add_sig(
+			&l,
+			" waits with its stack pointer %lu bytes below its stack of %lu bytes: "
+			"stack overflow by a frame larger than the guard?",
+			(uint64_t)(lo - sp), (uint64_t)1 << gp->stack_class);
 		end_finding(&l,
 			    "raise gmp_attr.stack_size or GMP_STACK_SIZE, or move large arrays to "
 			    "the heap",
@@ -206,11 +203,11 @@ static void check_strays(struct g *gp)
 	if (!finding_wanted(&check.strays, finding_wait(&t, text_subject(&what))))
 		return;
 	begin_finding(&l, "gmp: check: ", gp, &t);
-	line_str_sig(&l,
-		     " is on another OS thread now, and holds the address of a thread-local of the "
-		     "former: ");
 	what.text[min_of(what.n, sizeof(what.text) - 1)] = '\0';
-	line_str_sig(&l, what.text);
+	line_add_sig(&l,
+		     " is on another OS thread now, and holds the address of a thread-local of the "
+		     "former: %s",
+		     what.text);
 	end_finding(&l,
 		    "compilers keep the address across calls: use the variable in a function of "
 		    "its own that "
@@ -230,8 +227,7 @@ static void report_change(const struct g *gp, const char *did, struct line *what
 		what->text[min_of(what->n, sizeof(what->text) - 1)] = '\0';
 		trace_parked(&t, &gp->ctx, NULL, NULL);
 		begin_finding(&l, "gmp: check: ", gp, &t);
-		line_str_sig(&l, did);
-		line_str_sig(&l, what->text);
+		line_add_sig(&l, "%s%s", did, what->text);
 		end_finding(&l, advice, &t, false);
 	}
 	what->n = 0;

@@ -23,6 +23,7 @@
 #include "base/finding.h"
 #include "base/os.h"
 #include "g.h"
+#include "observe/check/tlswatch.h"
 
 enum { KEYS_OF_G = 8, TAKEN_MOST = 16, MS_MOST = 4096 };
 
@@ -134,19 +135,9 @@ void keywatch_exit(const struct m *m, const struct g *gp)
 static void keywatch_name_change(struct line *l, const struct gmp_check_key *k, uint64_t setter,
 				 bool moved)
 {
-	line_dec_sig(l, k->key);
-	line_str_sig(l, " in ");
+	line_add_sig(l, "%u in ", k->key);
 	finding_place(l, (uintptr_t)k->where - 1);
-	line_str_sig(l, " and finds another value after a wait: ");
-	if (setter) {
-		line_str_sig(l, "green thread ");
-		line_dec_sig(l, setter);
-		line_str_sig(l, moved ? " set it on the OS thread that the wait ended on"
-				      : " set it on this OS thread");
-	} else {
-		line_str_sig(l,
-			     "the wait ended on another OS thread, where no green thread set it");
-	}
+	tlswatch_name_writer(l, "set", setter, moved);
 }
 
 bool keywatch_arrive(const struct m *m, const struct g *gp, struct line *l)

@@ -121,17 +121,13 @@ static void name_local(struct line *l, const struct tls_module *m, uint64_t at)
 	struct symbol s;
 
 	symtab_find_local_sig(m->there, at, &s);
-	if (s.exact) {
+	if (!s.exact)
+		line_add_sig(l, "byte %lu", at);
+	else if (s.offset)
+		line_add_sig(l, "%s+%lu", s.name, s.offset);
+	else
 		line_str_sig(l, s.name);
-		line_str_sig(l, s.offset ? "+" : "");
-		if (s.offset)
-			line_dec_sig(l, s.offset);
-	} else {
-		line_str_sig(l, "byte ");
-		line_dec_sig(l, at);
-	}
-	line_str_sig(l, " of ");
-	line_str_sig(l, s.object[0] ? s.object : "the program");
+	line_add_sig(l, " of %s", s.object[0] ? s.object : "the program");
 }
 
 /* Append the name of the thread-local at this distance from pthread_self(). Returns false if there

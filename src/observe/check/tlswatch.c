@@ -224,33 +224,23 @@ void tlswatch_exit(struct m *m, const struct g *gp)
 /* `counter of libx.so` */
 static void name_var(struct line *l, const struct var *v)
 {
-	if (v->name[0]) {
+	if (v->name[0])
 		line_str_sig(l, v->name);
-	} else {
-		line_str_sig(l, "at byte ");
-		line_dec_sig(l, (uint64_t)(v->at - v->module->at));
-	}
-	if (v->module->name[0]) {
-		line_str_sig(l, " of ");
-		line_str_sig(l, v->module->name);
-	}
+	else
+		line_add_sig(l, "at byte %lu", (uint64_t)(v->at - v->module->at));
+	if (v->module->name[0])
+		line_add_sig(l, " of %s", v->module->name);
 }
 
-/* `counter of prog and finds another value after a wait: green thread 5 wrote it on this OS thread`
- */
-static void tlswatch_name_change(struct line *l, const struct var *v, uint64_t writer, bool moved)
+void tlswatch_name_writer(struct line *l, const char *did, uint64_t writer, bool moved)
 {
-	name_var(l, v);
 	line_str_sig(l, " and finds another value after a wait: ");
-	if (writer) {
-		line_str_sig(l, "green thread ");
-		line_dec_sig(l, writer);
-		line_str_sig(l, moved ? " wrote it on the OS thread that the wait ended on"
-				      : " wrote it on this OS thread");
-	} else {
-		line_str_sig(l,
-			     "the wait ended on another OS thread, where no green thread wrote it");
-	}
+	if (writer)
+		line_add_sig(l, "green thread %lu %s it on %s", writer, did,
+			     moved ? "the OS thread that the wait ended on" : "this OS thread");
+	else
+		line_add_sig(l, "the wait ended on another OS thread, where no green thread %s it",
+			     did);
 }
 
 NOT_SANITIZED bool tlswatch_arrive(struct m *m, const struct g *gp, struct line *l)
@@ -270,7 +260,8 @@ NOT_SANITIZED bool tlswatch_arrive(struct m *m, const struct g *gp, struct line 
 			continue;
 		g->written[i / 8] &= (unsigned char)~bit;
 		if (add_rlx(&v->reports, 1) == 0) {
-			tlswatch_name_change(l, v, r->writer[i], g->m != (uint32_t)m->id + 1);
+			name_var(l, v);
+			tlswatch_name_writer(l, "wrote", r->writer[i], g->m != (uint32_t)m->id + 1);
 			return true;
 		}
 	}

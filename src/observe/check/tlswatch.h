@@ -22,6 +22,10 @@ void tlswatch_exit(struct m *m, const struct g *gp);
  * variable is reported once in a run.
  */
 bool tlswatch_arrive(struct m *m, const struct g *gp, struct line *l);
+/* Append the origin of the other value, for a key of keywatch.c, too: ` and finds another value
+ * after a wait: green thread 5 wrote it on this OS thread`. writer 0: no green thread did; moved:
+ * the wait ended on another OS thread than it began. */
+void tlswatch_name_writer(struct line *l, const char *did, uint64_t writer, bool moved);
 /* At the end of a run: appends to l the name of the next variable, from number *i on, that has
  * changed during waits, and returns how often. 0: there is none left. */
 uint32_t tlswatch_changes(int *i, struct line *l);

@@ -61,8 +61,7 @@ static const char *kind_of(const struct g *start)
 
 static void print_number(struct line *l, uint64_t id, const char *after)
 {
-	line_dec_sig(l, id);
-	line_str_sig(l, after);
+	line_add_sig(l, "%lu%s", id, after);
 	if (l->n > sizeof(l->text) / 2)
 		line_write_sig(l, STDERR_FILENO);
 }
@@ -74,9 +73,7 @@ static void print_cycle(const struct g *start)
 	struct line l = { .n = 0 };
 	const struct g *gp = start;
 
-	line_str_sig(&l, "gmp: cycle of ");
-	line_str_sig(&l, kind_of(start));
-	line_str_sig(&l, ": ");
+	line_add_sig(&l, "gmp: cycle of %s: ", kind_of(start));
 	do {
 		print_number(&l, gp->id, " -> ");
 		gp = snapshot_awaited(gp);
@@ -100,12 +97,9 @@ static void print_cycle_through(struct g *last, uint32_t made)
 
 	if (!snapshot_green(&v, last, NULL, 0, NULL))
 		return;
-	line_str_sig(&l, "gmp: cycle through ");
-	line_str_sig(&l, v.what.text);
+	line_add_sig(&l, "gmp: cycle through %s", v.what.text);
 	line_write_sig(&l, STDERR_FILENO);
-	line_str_sig(&l, ": ");
-	line_dec_sig(&l, v.id);
-	line_str_sig(&l, " -> any other green thread, and all of them wait for ");
+	line_add_sig(&l, ": %lu -> any other green thread, and all of them wait for ", v.id);
 	print_number(&l, v.id, ": ");
 	for (uint32_t i = 0; i < made; i++) {
 		const struct g *gp = g_at(i);
@@ -120,10 +114,8 @@ static void print_cycle_through(struct g *last, uint32_t made)
 		print_number(&l, gp->id, " -> ");
 		print_number(&l, snapshot_awaited(gp)->id, "");
 	}
-	if (more) {
-		line_str_sig(&l, ", and ");
-		print_number(&l, more, " more");
-	}
+	if (more)
+		line_add_sig(&l, ", and %lu more", more);
 	line_str_sig(&l, "\n");
 	line_write_sig(&l, STDERR_FILENO);
 }
@@ -271,8 +263,7 @@ static void print_live(const struct cycle *c)
 {
 	struct line l = { .n = 0 };
 
-	line_str_sig(&l, "gmp: cycle of ");
-	line_str_sig(&l, c->mutexes ? "mutexes: " : "waits: ");
+	line_add_sig(&l, "gmp: cycle of %s: ", c->mutexes ? "mutexes" : "waits");
 	for (unsigned i = 0; i < c->n; i++)
 		print_number(&l, c->id[i], " -> ");
 	print_number(&l, c->id[0], "; these green threads wait for each other while others run\n");

@@ -200,9 +200,7 @@ static void write_calls(struct dump *d, const struct snapshot *v)
 
 static void add_hundredths(struct line *l, uint64_t hundredths)
 {
-	line_dec_sig(l, hundredths / 100);
-	line_str_sig(l, hundredths % 100 < 10 ? ".0" : ".");
-	line_dec_sig(l, hundredths % 100);
+	line_add_sig(l, "%lu.%lu%lu", hundredths / 100, hundredths / 10 % 10, hundredths % 10);
 }
 
 /* "1.20 s", "1.20 to 3.50 s" */
@@ -232,17 +230,14 @@ static void add_doing(struct line *l, const struct dump_group *g)
 	const struct snapshot *v = &g->v;
 	int64_t now = os_now();
 
-	line_str_sig(l, ", ");
-	line_str_sig(l, v->state ? v->state : "waiting");
+	line_add_sig(l, ", %s", v->state ? v->state : "waiting");
 	if (v->since) {
 		line_str_sig(l, " for ");
 		add_durations(l, now - g->since_most, now - g->since_least);
 	}
-	if (v->what.n) {
-		line_str_sig(l, v->state ? ", " : ": ");
-		line_str_sig(l, v->what.text);
-		line_str_sig(l, g->same_what ? "" : " and others");
-	}
+	if (v->what.n)
+		line_add_sig(l, "%s%s%s", v->state ? ", " : ": ", v->what.text,
+			     g->same_what ? "" : " and others");
 	if (v->has_cpu) {
 		line_str_sig(l, "; CPU time ");
 		add_durations(l, g->cpu_least, g->cpu_most);
@@ -264,10 +259,8 @@ static void dump_one(struct dump *d, const struct dump_group *g)
 
 	line_green_sig(l, v->id, v->name, (uintptr_t)v->fn);
 	add_doing(l, g);
-	if (like) {
-		line_str_sig(l, "; backtrace as green thread ");
-		line_dec_sig(l, like);
-	}
+	if (like)
+		line_add_sig(l, "; backtrace as green thread %lu", like);
 	line_str_sig(l, "\n");
 	put_line(d);
 	if (!like)
@@ -278,8 +271,7 @@ static void dump_group(struct dump *d, const struct dump_group *g)
 {
 	struct line *l = &d->line;
 
-	line_dec_sig(l, g->n);
-	line_str_sig(l, " \u00d7 green thread (entry ");
+	line_add_sig(l, "%lu \u00d7 green thread (entry ", g->n);
 	line_sym_sig(l, (uintptr_t)g->v.fn);
 	line_str_sig(l, ")");
 	add_doing(l, g);
@@ -304,24 +296,16 @@ static void write_head(struct dump *d)
 
 	for (uint32_t i = 0; i < made; i++)
 		in[ld_rlx(&g_at(i)->status)]++;
-	line_dec_sig(l, made - in[G_FREE] - in[G_DEAD]);
+	line_add_sig(l, "%u", made - in[G_FREE] - in[G_DEAD]);
 	for (unsigned s = 0; s < countof(in); s++) {
 		if (s == G_FREE || s == G_DEAD)
 			continue;
-		line_str_sig(l, before);
-		line_dec_sig(l, in[s]);
-		line_str_sig(l, " ");
-		line_str_sig(l, snapshot_state(s));
+		line_add_sig(l, "%s%u %s", before, in[s], snapshot_state(s));
 		before = ", ";
 	}
-	line_str_sig(l, "; ");
-	line_dec_sig(l, in[G_DEAD]);
-	line_str_sig(l, " ended and not joined");
-	if (unlisted) {
-		line_str_sig(l, "; about ");
-		line_dec_sig(l, unlisted);
-		line_str_sig(l, " more, not begun, are not listed");
-	}
+	line_add_sig(l, "; %u ended and not joined", in[G_DEAD]);
+	if (unlisted)
+		line_add_sig(l, "; about %u more, not begun, are not listed", unlisted);
 	line_str_sig(l, "\n");
 	put_line(d);
 }

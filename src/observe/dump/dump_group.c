@@ -147,22 +147,13 @@ unsigned dump_group_members_sig(const struct dump_group *g, unsigned from, struc
 	for (; i < g->members && l->n < sizeof(l->text) - G_NAME_MAX - 64; i++) {
 		const struct members *m = &g->member[i];
 
-		line_str_sig(l, i == 0 ? "" : ", ");
-		line_dec_sig(l, m->first);
-		if (m->last > m->first) {
-			line_str_sig(l, m->last == m->first + 1 ? ", " : "-");
-			line_dec_sig(l, m->last);
-		}
-		if (m->name[0]) {
-			line_str_sig(l, " \"");
-			line_str_sig(l, m->name);
-			line_str_sig(l, "\"");
-		}
+		line_add_sig(l, "%s%lu", i == 0 ? "" : ", ", m->first);
+		if (m->last > m->first)
+			line_add_sig(l, "%s%lu", m->last == m->first + 1 ? ", " : "-", m->last);
+		if (m->name[0])
+			line_add_sig(l, " \"%s\"", m->name);
 	}
-	if (i == g->members && g->more) {
-		line_str_sig(l, ", and ");
-		line_dec_sig(l, g->more);
-		line_str_sig(l, " more");
-	}
+	if (i == g->members && g->more)
+		line_add_sig(l, ", and %lu more", g->more);
 	return i - from;
 }

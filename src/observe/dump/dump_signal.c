@@ -177,13 +177,10 @@ static void start_dump(void)
 	on.dumping = err == 0;
 	if (on.dumping)
 		return;
-	line_str_sig(&l, "gmp: no dump at signal ");
-	line_dec_sig(&l, (uint64_t)ld_rlx(&on.signo));
-	line_str_sig(&l, ": no OS thread can be started (");
-	line_str_sig(&l, errtext(-err));
-	line_str_sig(&l, ", errno ");
-	line_dec_sig(&l, (uint64_t)-err);
-	line_str_sig(&l, "); raise RLIMIT_NPROC or the cgroup's pids.max\n");
+	line_add_sig(&l,
+		     "gmp: no dump at signal %u: no OS thread can be started (%s, errno %u); raise "
+		     "RLIMIT_NPROC or the cgroup's pids.max\n",
+		     (unsigned)ld_rlx(&on.signo), errtext(-err), (unsigned)-err);
 	line_write_sig(&l, STDERR_FILENO);
 }
 

@@ -80,16 +80,11 @@ static void add_cases(const struct g *gp, struct line *l)
 	struct select_op at[CASES_MOST];
 	unsigned n = select_ops(gp, at, CASES_MOST);
 
-	for (unsigned i = 0; i < min_of(n, (unsigned)CASES_MOST); i++) {
-		line_str_sig(l, i ? ", " : ": ");
-		line_str_sig(l, at[i].sends ? "send " : "receive ");
-		line_hex_sig(l, (uintptr_t)at[i].c);
-	}
-	if (n > CASES_MOST) {
-		line_str_sig(l, ", and ");
-		line_dec_sig(l, n - CASES_MOST);
-		line_str_sig(l, " more");
-	}
+	for (unsigned i = 0; i < min_of(n, (unsigned)CASES_MOST); i++)
+		line_add_sig(l, "%s%s 0x%lx", i ? ", " : ": ", at[i].sends ? "send" : "receive",
+			     (uintptr_t)at[i].c);
+	if (n > CASES_MOST)
+		line_add_sig(l, ", and %u more", n - CASES_MOST);
 }
 
 uintptr_t snapshot_object(const struct g *gp)
@@ -117,20 +112,15 @@ static void add_wait(struct snapshot *v, const struct g *gp)
 	if (!ld_rlx(&gp->sudog.queued))
 		return;
 	if (kind->key == WAITKEY_JOIN) {
-		line_str_sig(l, " of green thread ");
-		line_dec_sig(l, ld_rlx(&awaited->id));
+		line_add_sig(l, " of green thread %lu", ld_rlx(&awaited->id));
 		return;
 	}
-	line_str_sig(l, " ");
-	if (kind->key == WAITKEY_FD)
-		line_dec_sig(l, object_of(kind->key, gp->sudog.key));
-	else
-		line_hex_sig(l, object_of(kind->key, gp->sudog.key));
+	line_add_sig(l, kind->key == WAITKEY_FD ? " %lu" : " 0x%lx",
+		     object_of(kind->key, gp->sudog.key));
 	if (!awaited)
 		return;
-	line_str_sig(l,
-		     awaits_claimer(gp) ? ", claimed by green thread " : ", held by green thread ");
-	line_dec_sig(l, ld_rlx(&awaited->id));
+	line_add_sig(l, ", %s by green thread %lu", awaits_claimer(gp) ? "claimed" : "held",
+		     ld_rlx(&awaited->id));
 	if (!snapshot_is_alive(awaited))
 		line_str_sig(l, ", which has ended");
 }
