@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,12 +111,17 @@ struct arena_block {
 	_Alignas(16) char bytes[];
 };
 
-/* A string table: numbers of strings, from 0 on. */
+/* Texts with their numbers, from 0 on. */
+struct text {
+	struct text *before; /* the one of the number before; NULL: none */
+	int64_t number;
+	char at[];
+};
+
 struct string_table {
-	char **of;
-	size_t n, cap;
-	uint32_t *slot; /* 0: free; otherwise number + 1 */
-	size_t slots;
+	void *tree; /* of tsearch(3); its keys are the texts */
+	struct text *last;
+	size_t n;
 };
 
 struct encoder {
@@ -142,66 +148,36 @@ static void *take(struct encoder *e, size_t n, size_t size)
 	return p->bytes;
 }
 
-static uint64_t hash_of(const char *text)
+static int by_text(const void *a, const void *b)
 {
-	uint64_t h = 14695981039346656037u;
-
-	for (; *text; text++)
-		h = (h ^ (unsigned char)*text) * 1099511628211u;
-	return h ^ h >> 32;
-}
-
-static uint32_t *table_slot(struct string_table *t, const char *text)
-{
-	size_t i = hash_of(text) & (t->slots - 1);
-
-	while (t->slot[i] && strcmp(t->of[t->slot[i] - 1], text) != 0)
-		i = (i + 1) & (t->slots - 1);
-	return &t->slot[i];
-}
-
-static bool table_grow(struct string_table *t)
-{
-	char **of = trace_counts_grow(t->of, &t->cap, t->n + 1, sizeof(*of));
-	size_t slots = max_of(t->slots * 2, (size_t)256);
-	uint32_t *slot;
-
-	if (!of)
-		return false;
-	t->of = of;
-	if (t->n * 2 < t->slots)
-		return true;
-	slot = calloc(slots, sizeof(*slot));
-	if (!slot)
-		return false;
-	free(t->slot);
-	t->slot = slot;
-	t->slots = slots;
-	for (size_t i = 0; i < t->n; i++)
-		*table_slot(t, t->of[i]) = (uint32_t)i + 1;
-	return true;
+	return strcmp(a, b);
 }
 
 /* Return the number of the text, which is copied if it is new; 0 without memory. */
 static int64_t number_of(struct encoder *e, struct string_table *t, const char *text)
 {
-	uint32_t *slot;
-	char *copy;
+	char **found = tfind(text, &t->tree, by_text);
 
-	if (e->failed || !table_grow(t)) {
+	if (found)
+		return container_of(*found, struct text, at)->number;
+	struct text *new = take(e, 1, sizeof(*new) + strlen(text) + 1);
+
+	if (!new)
+		return 0;
+	if (!tsearch(strcpy(new->at, text), &t->tree, by_text)) {
 		e->failed = true;
 		return 0;
 	}
-	slot = table_slot(t, text);
-	if (*slot)
-		return *slot - 1;
-	copy = take(e, strlen(text) + 1, 1);
-	if (!copy)
-		return 0;
-	memcpy(copy, text, strlen(text) + 1);
-	t->of[t->n++] = copy;
-	*slot = (uint32_t)t->n;
-	return (int64_t)t->n - 1;
+	new->number = (int64_t)t->n++;
+	new->before = t->last;
+	t->last = new;
+	return new->number;
+}
+
+static void texts_free(struct string_table *t)
+{
+	for (; t->last; t->last = t->last->before)
+		tdelete(t->last->at, &t->tree, by_text);
 }
 
 static int64_t string_of(struct encoder *e, const char *text)
@@ -316,11 +292,11 @@ static void add_label(struct encoder *e, Gmp__Pprof__Sample *s, Gmp__Pprof__Labe
 }
 
 /* The stack of an entry as finding_entry takes it. */
-static uintptr_t entry_function(const struct trace_counts *t, const struct trace_count *s)
+static uintptr_t entry_function(const struct trace_count *s)
 {
 	struct trace trace = { .n = min_of(s->n, (int)TRACE_MOST), .more = s->n >= TRACE_MOST };
 
-	memcpy(trace.pc, t->pc + s->at, (size_t)trace.n * sizeof(trace.pc[0]));
+	memcpy(trace.pc, s->pc, (size_t)trace.n * sizeof(trace.pc[0]));
 	return finding_entry((uintptr_t)s->fn, &trace);
 }
 
@@ -334,7 +310,7 @@ static void encode_sample(struct encoder *e, Gmp__Pprof__Sample *to, const struc
 	if (e->failed)
 		return;
 	for (int i = 0; i < s->n; i++)
-		id[i] = pc_map_find(&e->code, e->p->counts.pc[s->at + (size_t)i]) + 1;
+		id[i] = pc_map_find(&e->code, s->pc[i]) + 1;
 	to->location_id = id;
 	to->n_location_id = (size_t)s->n;
 	to->value = (int64_t *)(uintptr_t)s->value;
@@ -351,9 +327,10 @@ static void encode_samples(struct encoder *e, const uintptr_t *entry)
 {
 	size_t n = e->p->counts.n;
 	Gmp__Pprof__Sample **to = take_samples(e, n);
+	const struct trace_count *s = e->p->counts.first;
 
-	for (size_t i = 0; !e->failed && i < n; i++)
-		encode_sample(e, to[i], &e->p->counts.of[i], entry[i]);
+	for (size_t i = 0; !e->failed && s; i++, s = s->next)
+		encode_sample(e, to[i], s, entry[i]);
 	e->message.sample = to;
 	e->message.n_sample = n;
 }
@@ -399,16 +376,28 @@ static int encode_code(struct encoder *e, uintptr_t *entry)
 {
 	const struct trace_counts *t = &e->p->counts;
 	uintptr_t *pc = take(e, t->pcs + t->n, sizeof(*pc));
-	size_t n = t->pcs;
+	size_t n = 0;
 
 	if (!pc)
 		return -ENOMEM;
-	if (n)
-		memcpy(pc, t->pc, n * sizeof(*pc));
-	for (size_t i = 0; i < t->n; i++)
-		if ((entry[i] = t->of[i].fn ? entry_function(t, &t->of[i]) : 0))
-			pc[n++] = entry[i];
+	for (const struct trace_count *s = t->first; s; s = s->next, entry++) {
+		memcpy(pc + n, s->pc, (size_t)s->n * sizeof(*pc));
+		n += (size_t)s->n;
+		if ((*entry = s->fn ? entry_function(s) : 0))
+			pc[n++] = *entry;
+	}
 	return pc_map_fill(&e->code, pc, n);
+}
+
+/* The last step: all others may add strings. */
+static void encode_strings(struct encoder *e)
+{
+	char **to = take(e, e->strings.n, sizeof(*to));
+
+	for (struct text *s = e->strings.last; to && s; s = s->before)
+		to[s->number] = s->at;
+	e->message.string_table = to;
+	e->message.n_string_table = e->strings.n;
 }
 
 static void encode_all(struct encoder *e)
@@ -423,18 +412,15 @@ static void encode_all(struct encoder *e)
 	encode_mappings(e);
 	encode_locations(e);
 	encode_samples(e, entry);
-	e->message.string_table = e->strings.of;
-	e->message.n_string_table = e->strings.n;
+	encode_strings(e);
 }
 
 static void encoder_free(struct encoder *e)
 {
+	texts_free(&e->strings);
+	texts_free(&e->functions);
 	for (struct arena_block *p; (p = e->blocks); free(p))
 		e->blocks = p->next;
-	free(e->strings.of);
-	free(e->strings.slot);
-	free(e->functions.of);
-	free(e->functions.slot);
 	pc_map_free(&e->code);
 }
 

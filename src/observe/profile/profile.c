@@ -142,20 +142,20 @@ static const struct pprof_kind cpu_kind = {
 static void trace_counts_sample(void *arg, const struct cpusample *s)
 {
 	struct profile_job *job = arg;
-	struct trace_count key = { .fn = s->id ? s->fn : NULL };
-	long i;
+	struct trace_count key = { .fn = s->id ? s->fn : NULL, .n = s->trace.n, .pc = s->trace.pc };
 
 	if (s->id)
 		trace_counts_green(key.green, s->id, s->name);
 	else
 		snprintf(key.green, sizeof(key.green), "scheduler");
-	i = trace_counts_find(&job->p.counts, &key, s->trace.pc, s->trace.n);
-	if (i < 0) {
+	struct trace_count *e = trace_counts_find(&job->p.counts, &key);
+
+	if (!e) {
 		job->err = -ENOMEM;
 		return;
 	}
-	job->p.counts.of[i].value[0] += s->n;
-	job->p.counts.of[i].value[1] += s->n * job->p.period;
+	e->value[0] += s->n;
+	e->value[1] += s->n * job->p.period;
 }
 
 /* Ms have the mask that the program had when the run began. */

@@ -35,7 +35,7 @@ struct wait_memo {
 	uint64_t id;
 	int64_t since;
 	const void *key, *sp;
-	uint32_t entry; /* of the counts, plus 1; 0: it did not wait */
+	struct trace_count *entry; /* NULL: it did not wait */
 	uint8_t reason;
 };
 
@@ -74,9 +74,10 @@ static bool memos_grow(struct wait_collector *c, size_t n)
 	return true;
 }
 
-static long trace_counts_wait(struct wait_collector *c, const struct snapshot_wait *v)
+static struct trace_count *trace_counts_wait(struct wait_collector *c,
+					     const struct snapshot_wait *v)
 {
-	struct trace_count key = { .fn = v->fn };
+	struct trace_count key = { .fn = v->fn, .n = v->trace.n, .pc = v->trace.pc };
 
 	trace_counts_green(key.green, v->id, v->name);
 	snprintf(key.label[0], sizeof(key.label[0]), "%s", snapshot_reason(v->reason));
@@ -84,7 +85,7 @@ static long trace_counts_wait(struct wait_collector *c, const struct snapshot_wa
 		trace_counts_green(key.label[1], v->holder, v->holder_name);
 	else if (c->by_holder)
 		snprintf(key.label[1], sizeof(key.label[1]), "not known");
-	return trace_counts_find(&c->job->p.counts, &key, v->trace.pc, v->trace.n);
+	return trace_counts_find(&c->job->p.counts, &key);
 }
 
 static bool is_same_wait(const struct wait_memo *memo, const struct snapshot_wait *v)
@@ -98,7 +99,7 @@ static int wait_view(struct wait_collector *c, struct g *gp, struct wait_memo *m
 {
 	struct snapshot_wait *v = &c->view;
 	bool traced = false, same;
-	long i = (long)memo->entry - 1;
+	struct trace_count *e = memo->entry;
 
 	v->id = memo->id;
 	v->since = memo->since;
@@ -106,19 +107,17 @@ static int wait_view(struct wait_collector *c, struct g *gp, struct wait_memo *m
 	v->sp = memo->entry && !c->by_holder ? memo->sp : NULL; /* another G may hold it now */
 	v->reason = memo->reason;
 	if (!snapshot_parked(v, gp, c->reasons, &traced)) {
-		memo->entry = 0;
+		memo->entry = NULL;
 		return 0;
 	}
 	same = is_same_wait(memo, v);
 	if (!traced)
-		i = trace_counts_wait(c, v);
-	if (i < 0)
+		e = trace_counts_wait(c, v);
+	if (!e)
 		return -ENOMEM;
-	struct trace_count *e = &c->job->p.counts.of[i];
-
 	e->value[0] += !same;
 	e->value[1] += span ? span : max_of(os_now() - v->since, (int64_t)0);
-	*memo = (struct wait_memo){ v->id, v->since, v->key, v->sp, (uint32_t)i + 1, v->reason };
+	*memo = (struct wait_memo){ v->id, v->since, v->key, v->sp, e, v->reason };
 	return 0;
 }
 
@@ -186,18 +185,17 @@ static const struct pprof_kind green_kind = {
 static int trace_counts_brief(struct profile_job *job, const struct snapshot *v)
 {
 	uintptr_t pc[] = { (uintptr_t)v->fn, v->made_at - 1 };
-	struct trace_count key = { .fn = v->fn };
-	long i;
+	struct trace_count key = { .fn = v->fn, .n = v->made_at ? 2 : 1, .pc = pc }, *e;
 
 	if (v->state)
 		snprintf(key.label[0], sizeof(key.label[0]), "%s", v->state);
 	else
 		snprintf(key.label[0], sizeof(key.label[0]), "waiting: %s",
 			 snapshot_reason(v->reason));
-	i = trace_counts_find(&job->p.counts, &key, pc, v->made_at ? 2 : 1);
-	if (i < 0)
+	e = trace_counts_find(&job->p.counts, &key);
+	if (!e)
 		return -ENOMEM;
-	job->p.counts.of[i].value[0]++;
+	e->value[0]++;
 	return 0;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Trace counts: sums of samples with the same stack, entry function and labels; a hash table on the
- * heap.
+ * Trace counts: sums of samples with the same stack, entry function and labels; a tree on the heap.
  *
  * For the thread of a profile (profile.h): it allocates.
  */
@@ -19,26 +18,22 @@ struct trace_count {
 	char green[TRACE_COUNTS_TEXT]; /* text of the label "green thread"; "": none */
 	char label[TRACE_COUNTS_LABELS][TRACE_COUNTS_TEXT]; /* texts of further labels; "": none */
 	int n;                                              /* length of the stack */
-	size_t at; /* index of its first pc in pc; innermost first */
+	const uintptr_t *pc;                                /* innermost first */
 	/* sums */
 	int64_t value[TRACE_COUNTS_VALUES];
-	uint64_t hash;
+	struct trace_count *next; /* in the order of addition */
 };
 
 /* All-zero bytes are empty counts. */
 struct trace_counts {
-	struct trace_count *of;
-	size_t n, cap;
-	uintptr_t *pc;
-	size_t pcs, pc_cap;
-	uint32_t *slot; /* 0: free; otherwise index in `of`, plus 1 */
-	size_t slots;   /* a power of two, or 0 */
+	void *tree; /* of tsearch(3) */
+	struct trace_count *first, *last;
+	size_t n, pcs; /* number of entries, and of addresses in their stacks */
 };
 
-/* Return the index of the entry with the labels and the function of key and the stack pc[0..n-1],
- * which is added if it is new; -1 without memory. Texts are compared up to their end. */
-long trace_counts_find(struct trace_counts *t, const struct trace_count *key, const uintptr_t *pc,
-		       int n);
+/* Return the entry with the labels, the function and the stack of key, which is copied if it is
+ * new; NULL without memory. */
+struct trace_count *trace_counts_find(struct trace_counts *t, const struct trace_count *key);
 void trace_counts_free(struct trace_counts *t);
 
 /* Return the array with room for `want` elements of `size` bytes, grown by doubling *cap; NULL
