@@ -443,10 +443,8 @@ int allgs_init(uint32_t limit)
 
 void allgs_fini(void)
 {
-	if (gs.arena)
-		os_release(gs.arena, gs.bytes);
-	if (gs.names)
-		os_release(gs.names, (size_t)gs.limit * G_NAME_MAX);
+	os_release(gs.arena, gs.bytes);
+	os_release(gs.names, (size_t)gs.limit * G_NAME_MAX);
 	gs.arena = NULL;
 	gs.names = NULL;
 	gs.made = 0;

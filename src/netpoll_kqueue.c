@@ -183,10 +183,8 @@ static struct key *make_key(int fd)
 static void free_keys(void)
 {
 	for (int i = 0; kq.keys && i < FDS / CHUNK; i++)
-		if (kq.keys[i])
-			os_release(kq.keys[i], CHUNK * sizeof(**kq.keys));
-	if (kq.keys)
-		os_release(kq.keys, FDS / CHUNK * sizeof(*kq.keys));
+		os_release(kq.keys[i], CHUNK * sizeof(**kq.keys));
+	os_release(kq.keys, FDS / CHUNK * sizeof(*kq.keys));
 	kq.keys = NULL;
 }
 

@@ -341,8 +341,7 @@ int gq_init(uint32_t limit)
 void gq_fini(void)
 {
 	for (int i = 0; i < LANES; i++) {
-		if (sched.gq[i].slot)
-			os_release(sched.gq[i].slot, lane_bytes[i]);
+		os_release(sched.gq[i].slot, lane_bytes[i]);
 		sched.gq[i] = (struct gqueue){ 0 };
 	}
 }

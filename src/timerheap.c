@@ -50,8 +50,7 @@ void timers_fini(struct timers *ts)
 		break;
 	}
 	unlock(&places.lock, LR_PLACES);
-	if (ts->heap)
-		os_release(ts->heap, ts->bytes);
+	os_release(ts->heap, ts->bytes);
 	*ts = (struct timers){ .next = NEVER };
 }
 

@@ -46,7 +46,7 @@ bool os_lock_limited(void);             /* RLIMIT_MEMLOCK limits this process */
 /* Pages are locked when they are touched. Returns 0, -ENOSYS if the system cannot do that: the
  * pages stay unlocked; another -errno. */
 int os_lock_on_fault(void *addr, size_t bytes);
-void os_release(void *addr, size_t bytes);
+void os_release(void *addr, size_t bytes); /* NULL: no effect */
 /* Releases a part, other than the first pages: os_release of these frees more. */
 void os_release_part(void *addr, size_t bytes);
 void os_discard(void *addr, size_t bytes); /* give the pages back; they read as zero again */

@@ -185,7 +185,8 @@ void *os_reserve(size_t bytes)
 
 void os_release(void *addr, size_t bytes)
 {
-	munmap((char *)addr - HEAD, HEAD + bytes);
+	if (addr)
+		munmap((char *)addr - HEAD, HEAD + bytes);
 }
 
 void os_release_part(void *addr, size_t bytes)

@@ -282,8 +282,7 @@ uint64_t cpusample_end(void)
 {
 	uint64_t lost = sampling.lost;
 
-	if (sampling.slot)
-		os_release(sampling.slot, SLOTS * sizeof(*sampling.slot));
+	os_release(sampling.slot, SLOTS * sizeof(*sampling.slot));
 	sampling.slot = NULL;
 	st_rel(&sampling.busy, 0u); /* ORD(sample.busy) */
 	return lost;

@@ -95,8 +95,7 @@ int64_t cputime_present(uint64_t ran_from)
 
 void cputime_fini(void)
 {
-	if (times.of)
-		os_release(times.of, times.bytes);
+	os_release(times.of, times.bytes);
 	times.of = NULL;
 }
 

@@ -535,8 +535,7 @@ static struct g *adopted_g(struct m *m, const struct adoption *a)
 
 static int adopt_failed(struct m *m, char *g0)
 {
-	if (g0)
-		os_release(g0, ADOPT_STACK);
+	os_release(g0, ADOPT_STACK);
 	if (m)
 		m_free(m);
 	run_undo();

@@ -191,10 +191,8 @@ void keywatch_begin(void)
 
 void keywatch_end(void)
 {
-	if (watch.gs)
-		os_release(watch.gs, watch.gs_bytes);
-	if (watch.ms)
-		os_release(watch.ms, watch.ms_bytes);
+	os_release(watch.gs, watch.gs_bytes);
+	os_release(watch.ms, watch.ms_bytes);
 	watch.gs = NULL;
 	watch.ms = NULL;
 }

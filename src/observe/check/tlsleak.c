@@ -182,7 +182,6 @@ int tlsleak_begin(void)
 
 void tlsleak_end(void)
 {
-	if (tlsleak.left)
-		os_release(tlsleak.left, tlsleak.bytes);
+	os_release(tlsleak.left, tlsleak.bytes);
 	tlsleak.left = NULL;
 }

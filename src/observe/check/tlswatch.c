@@ -311,9 +311,7 @@ void tlswatch_begin(void)
 
 void tlswatch_end(void)
 {
-	if (watch.gs)
-		os_release(watch.gs, watch.gs_bytes);
-	if (watch.ms)
-		os_release(watch.ms, watch.ms_bytes);
+	os_release(watch.gs, watch.gs_bytes);
+	os_release(watch.ms, watch.ms_bytes);
 	watch.gs = watch.ms = NULL;
 }

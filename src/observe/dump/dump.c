@@ -393,10 +393,8 @@ static void end_dump(struct dump *d)
 		}
 	}
 	unlock(&under_way.lock, LR_DUMP);
-	if (d->groups)
-		os_release(d->groups, sizeof(*d->groups));
-	if (d->locations)
-		os_release(d->locations, sizeof(*d->locations));
+	os_release(d->groups, sizeof(*d->groups));
+	os_release(d->locations, sizeof(*d->locations));
 	os_release(d, sizeof(*d));
 }
 
