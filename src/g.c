@@ -390,6 +390,16 @@ const char *g_name(const struct g *gp)
 	return ld_rlx(&gp->named) && gs.names ? gs.names + (size_t)g_index(gp) * G_NAME_MAX : "";
 }
 
+void g_copy_name(const struct g *gp, char to[G_NAME_MAX])
+{
+	const char *name = g_name(gp);
+	unsigned n = 0;
+
+	while (n < G_NAME_MAX - 1 && (to[n] = ld_rlx(&name[n])))
+		n++;
+	to[n] = '\0';
+}
+
 uint32_t g_index(const struct g *gp)
 {
 	return (uint32_t)(gp - gs.arena);

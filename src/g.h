@@ -102,6 +102,8 @@ uint64_t g_new_id(struct p *pp);
 /* Before gp is runnable; a name longer than G_NAME_MAX - 1 bytes is truncated. */
 void g_set_name(struct g *gp, const char *name);
 const char *g_name(const struct g *gp); /* "": none */
+/* Copy the name of a G that may end meanwhile. A signal handler may call it. */
+void g_copy_name(const struct g *gp, char to[G_NAME_MAX]);
 uint32_t g_index(const struct g *gp);
 struct g *g_at(uint32_t index); /* NULL: not made yet */
 uint32_t g_made(void);          /* g structs ever made: g_at(0..made-1) */

@@ -39,16 +39,10 @@ static struct {
 
 static void note_green_sig(struct cpusample *s, const struct g *gp)
 {
-	const char *name = g_name(gp);
-	size_t n = 0;
-	char c;
-
 	s->id = gp->id;
 	s->token = gp->token;
 	s->fn = gp->fn;
-	for (; n < G_NAME_MAX - 1 && (c = ld_rlx(&name[n])); n++)
-		s->name[n] = c;
-	s->name[n] = '\0';
+	g_copy_name(gp, s->name);
 }
 
 /* SAMPLE-2, SAMPLE-3 */

@@ -232,16 +232,6 @@ static bool send_question(struct question *q, int i, int tid, enum longrun_kind 
 	       !cas_acq(&q->state, &state, (uint32_t)FREE); /* ORD(longrun) */
 }
 
-static void question_set_name(char *to, const char *from)
-{
-	char c;
-	size_t n = 0;
-
-	for (; n < G_NAME_MAX - 1 && (c = ld_rlx(&from[n])); n++)
-		to[n] = c;
-	to[n] = '\0';
-}
-
 /* The G may end meanwhile, and g_init may write the class of the next one.  Then the thread has
  * run, and nothing is reported (LONGRUN-8).  A relaxed store in g_init would cost gmp_spawn an
  * instruction. */
@@ -266,7 +256,7 @@ static bool question_identify(struct question *q, int tid, const char **lo, cons
 	if (gp) {
 		q->id = ld_rlx(&gp->id);
 		q->entry = ld_rlx(&gp->fn);
-		question_set_name(q->name, g_name(gp));
+		g_copy_name(gp, q->name);
 		*lo = ld_rlx(&gp->stack);
 		*hi = *lo + stack_size_of(gp);
 	}
@@ -447,7 +437,7 @@ static void answer_sysmon_sig(struct question *q, struct m *m, uintptr_t pc)
 	}
 	q->id = gp->id;
 	q->entry = gp->fn;
-	question_set_name(q->name, g_name(gp));
+	g_copy_name(gp, q->name);
 	trace_own(&q->trace, pc);
 	st_rel(&q->state, (uint32_t)DONE); /* ORD(longrun): sysmon drops no question */
 }

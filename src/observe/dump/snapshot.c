@@ -125,17 +125,6 @@ static void add_wait(struct snapshot *v, const struct g *gp)
 		line_str_sig(l, ", which has ended");
 }
 
-static void copy_name(char *to, const struct g *gp)
-{
-	const char *name = g_name(gp);
-	unsigned n = 0;
-	char c;
-
-	for (; n < G_NAME_MAX - 1 && (c = ld_rlx(&name[n])); n++)
-		to[n] = c;
-	to[n] = '\0';
-}
-
 static void copy_identity(struct snapshot *v, const struct g *gp)
 {
 	v->id = ld_rlx(&gp->id);
@@ -146,7 +135,7 @@ static void copy_identity(struct snapshot *v, const struct g *gp)
 
 	v->has_cpu = cputime_of(gp, &cpu_ns);
 	v->cpu_ns = (int64_t)cpu_ns;
-	copy_name(v->name, gp);
+	g_copy_name(gp, v->name);
 }
 
 static void snapshot_held(struct snapshot *v, const struct g *gp)
@@ -261,7 +250,7 @@ static void copy_holder(struct snapshot_wait *v, const struct g *gp)
 	uint32_t life = ld_acq(&holder->generation); /* ORD(g.life) */
 
 	v->holder = ld_rlx(&holder->id);
-	copy_name(v->holder_name, holder);
+	g_copy_name(holder, v->holder_name);
 	fence_acq(); /* ORD(g.life): SNAPSHOT-3 */
 	if (ld_rlx(&holder->generation) != life || !snapshot_is_alive(holder)) {
 		v->holder = 0;
@@ -287,7 +276,7 @@ static void wait_held(struct snapshot_wait *v, const struct g *gp, bool *same)
 		v->sp = now.sp;
 		v->reason = now.reason;
 		v->fn = ld_rlx(&gp->fn);
-		copy_name(v->name, gp);
+		g_copy_name(gp, v->name);
 		trace_parked(&v->trace, &gp->ctx, gp->stack,
 			     gp->stack + ((size_t)1 << gp->stack_class));
 	}

@@ -275,14 +275,12 @@ static void add_status(const struct g *gp, uint8_t status)
 /* Bytes that are not printable ASCII become '?'. */
 static void add_name(const struct g *gp)
 {
-	const char *name = g_name(gp);
-	char text[G_NAME_MAX], c;
-	unsigned n = 0;
+	char text[G_NAME_MAX];
 
-	for (; n < G_NAME_MAX - 1 && (c = ld_rlx(&name[n])); n++)
-		text[n] = c >= ' ' && c <= '~' && c != '"' ? c : '?';
-	text[n] = '\0';
-	if (n)
+	g_copy_name(gp, text);
+	for (char *c = text; *c; c++)
+		*c = *c >= ' ' && *c <= '~' && *c != '"' ? *c : '?';
+	if (text[0])
 		add(" name=\"%s\"", text);
 }
 

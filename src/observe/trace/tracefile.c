@@ -252,12 +252,8 @@ static void put_greens(void)
 		uint32_t life = ld_acq(&gp->generation); /* ORD(g.life) */
 		uint8_t status = ld_acq(&gp->status);    /* ORD(g.status) */
 		char name[G_NAME_MAX];
-		const char *from = g_name(gp);
-		unsigned n = 0;
 
-		for (; n < G_NAME_MAX - 1 && (name[n] = ld_rlx(&from[n])); n++)
-			;
-		name[n] = '\0';
+		g_copy_name(gp, name);
 		uint64_t id = ld_rlx(&gp->id);
 		uintptr_t fn = (uintptr_t)ld_rlx(&gp->fn);
 		uint8_t reason = ld_rlx(&gp->reason);
