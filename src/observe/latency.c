@@ -6,6 +6,12 @@
 #include "g.h"
 #include "timerheap.h"
 
+const char *const latency_causes[] = {
+	[GMP_LATENCY_SPAWN] = "spawn",       [GMP_LATENCY_YIELD] = "yield",
+	[GMP_LATENCY_TIMER] = "timer",       [GMP_LATENCY_DESCRIPTOR] = "descriptor",
+	[GMP_LATENCY_BLOCKING] = "blocking", [GMP_LATENCY_WAKE] = "wake",
+};
+
 /* --- one G --- */
 
 /* Between 33 and 96 Gs, 64.5 on average. Not from pp->rand: measuring draws must not change the

@@ -50,6 +50,8 @@ static inline unsigned latency_bucket(uint64_t ticks)
 	return ticks < 4 ? (unsigned)ticks : min_of(bucket, (unsigned)LATENCY_BUCKETS - 1);
 }
 
+extern const char *const latency_causes[GMP_LATENCY_CAUSES]; /* their names */
+
 /* Returns the largest value of a bucket. */
 uint64_t latency_bound(unsigned bucket);
 

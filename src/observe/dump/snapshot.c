@@ -31,6 +31,13 @@ const char *snapshot_state(unsigned status)
 	return states[status];
 }
 
+const char *const snapshot_p_states[] = {
+	[P_IDLE] = "idle",
+	[P_RUNNING] = "running",
+	[P_RETIRED] = "retired",
+	[P_BLOCKED] = "blocked",
+};
+
 /* Return the object of a wait: the number of an fd, or an address. */
 static uintptr_t object_of(enum waitkey kind, const void *key)
 {

@@ -80,5 +80,8 @@ uintptr_t snapshot_object(const struct g *gp);
 /* Return the text of a wait reason; of a state. */
 const char *snapshot_reason(unsigned reason);
 const char *snapshot_state(unsigned status);
+/* The texts of the states of a P. */
+enum { P_STATUSES = P_STATUS_MASK + 1 };
+extern const char *const snapshot_p_states[P_STATUSES];
 
 #endif

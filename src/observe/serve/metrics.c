@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "gmp.h"
+#include "observe/latency.h"
 #include "observe/serve/server.h"
 #include "proc.h"
 #include "runq.h"
@@ -62,18 +63,6 @@ static void put_metric(struct debug_request *r, const struct metric *m, const gm
 
 /* --- latency --- */
 
-static const char *const causes[] = {
-	[GMP_LATENCY_SPAWN] = "spawn",       [GMP_LATENCY_YIELD] = "yield",
-	[GMP_LATENCY_TIMER] = "timer",       [GMP_LATENCY_DESCRIPTOR] = "descriptor",
-	[GMP_LATENCY_BLOCKING] = "blocking", [GMP_LATENCY_WAKE] = "wake",
-};
-_Static_assert(countof(causes) == GMP_LATENCY_CAUSES, "each cause has a name");
-
-const char *debug_cause(int cause)
-{
-	return causes[cause];
-}
-
 /* A line; cause: NULL is a metric of all causes. */
 static void put_quantile(struct debug_request *r, const char *cause, const char *q, uint64_t ns)
 {
@@ -106,8 +95,8 @@ static void put_latency(struct debug_request *r, const gmp_stats *s)
 	put_head(r, "gmp_latency_seconds", "", "summary",
 		 "Time from runnable to running, by what made it runnable; count: measurements.");
 	for (int c = 0; c < GMP_LATENCY_CAUSES; c++) {
-		put_quantiles(r, causes[c], &s->latency[c]);
-		debug_print(r, "gmp_latency_seconds_count{cause=\"%s\"} %llu\n", causes[c],
+		put_quantiles(r, latency_causes[c], &s->latency[c]);
+		debug_print(r, "gmp_latency_seconds_count{cause=\"%s\"} %llu\n", latency_causes[c],
 			    (unsigned long long)s->latency[c].samples);
 	}
 	put_head(r, "gmp_latency_all_seconds", "", "summary",

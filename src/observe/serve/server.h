@@ -103,9 +103,6 @@ int debug_page_metrics(struct debug_request *r);
 int debug_page_vars(struct debug_request *r);
 int debug_page_trace(struct debug_request *r);
 
-/* The name of a gmp_latency_cause in both. */
-const char *debug_cause(int cause);
-
 /* End of a run: close what the servers have open. Their Gs were killed. */
 void debug_servers_fini(void);
 /* In the child of a fork: close the child's copies. */

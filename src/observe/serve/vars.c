@@ -18,6 +18,7 @@
 #include "g.h"
 #include "gmp.h"
 #include "observe/dump/snapshot.h"
+#include "observe/latency.h"
 #include "observe/serve/server.h"
 #include "observe/trace/tracing.h"
 #include "observe/tracing.h"
@@ -63,7 +64,7 @@ static void put_stats(struct debug_request *r, const gmp_stats *s)
 		debug_print(r,
 			    "%s\"%s\":{\"samples\":%llu,\"p50\":%llu,\"p90\":%llu,\"p99\":%llu,"
 			    "\"max\":%llu}",
-			    c ? ",\n" : "", debug_cause(c), (ull)l->samples, (ull)l->p50,
+			    c ? ",\n" : "", latency_causes[c], (ull)l->samples, (ull)l->p50,
 			    (ull)l->p90, (ull)l->p99, (ull)l->max);
 	}
 	debug_print(r, "}},\n");
@@ -73,18 +74,14 @@ static void put_stats(struct debug_request *r, const gmp_stats *s)
 
 static void put_p(struct debug_request *r, struct p *pp)
 {
-	static const char *const statuses[] = { [P_IDLE] = "idle",
-						[P_RUNNING] = "running",
-						[P_RETIRED] = "retired",
-						[P_BLOCKED] = "blocked" };
 	const struct counters *c = &pp->count;
 
 	debug_print(r,
 		    "{\"id\":%d,\"status\":\"%s\",\"thread\":%d,\"runnext\":%d,\"ring\":%u,"
 		    "\"yielded\":%u,\"timers\":%u,",
-		    pp->id, statuses[ld_rlx(&pp->status) & P_STATUS_MASK], ld_rlx(&pp->tid),
-		    ld_rlx(&pp->runnext) != NULL, runq_first(pp), runq_yielded(pp),
-		    timers_count_unlocked(pp));
+		    pp->id, snapshot_p_states[ld_rlx(&pp->status) & P_STATUS_MASK],
+		    ld_rlx(&pp->tid), ld_rlx(&pp->runnext) != NULL, runq_first(pp),
+		    runq_yielded(pp), timers_count_unlocked(pp));
 	debug_print(r,
 		    "\"switches\":%llu,\"spawns\":%llu,\"exits\":%llu,\"steals\":%llu,"
 		    "\"stolen\":%llu,\"overflows\":%llu}",

@@ -207,13 +207,6 @@ unsanitized static uint32_t free_gs(const struct p *pp)
 
 static void write_ps(void)
 {
-	static const char *const names[] = {
-		[P_IDLE] = "idle",
-		[P_RUNNING] = "running",
-		[P_RETIRED] = "retired",
-		[P_BLOCKED] = "blocked",
-	};
-
 	for (int i = 0, n = ld_acq(&sched.nallp); i < n; i++) { /* ORD(allp) */
 		struct p *pp = sched.allp[i];
 		uint32_t status = status_of(pp);
@@ -221,7 +214,8 @@ static void write_ps(void)
 		if (status == P_RETIRED)
 			continue;
 		begin_line();
-		add("  P%d: status=%s schedtick=%u", pp->id, names[status], ld_rlx(&pp->schedtick));
+		add("  P%d: status=%s schedtick=%u", pp->id, snapshot_p_states[status],
+		    ld_rlx(&pp->schedtick));
 		add_number("m", m_of_p(pp));
 		add(" runqsize=%u yielded=%u", runq_first(pp), runq_yielded(pp));
 		add_number("runnext", id_of(ld_rlx(&pp->runnext)));

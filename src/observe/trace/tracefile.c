@@ -13,6 +13,7 @@
 #include "g.h"
 #include "monitor/sysmon.h"
 #include "observe/dump/snapshot.h"
+#include "observe/latency.h"
 #include "proc.h"
 #include "runq.h"
 
@@ -191,25 +192,22 @@ static void put_own(enum event type, unsigned small, uint64_t a, uint64_t b, uin
 
 static void put_labels(void)
 {
-	static const char *const causes[] = { "spawn",      "yield",    "timer",
-					      "descriptor", "blocking", "wake" };
 	static const char *const queues[] = { "runnext", "local ring", "global queue", "yielded",
 					      "front of the local ring" };
 	static const char *const threads[] = { "writer", "M", "sysmon", "external" };
-	static const char *const ps[] = { "idle", "running", "retired", "blocked" };
 
 	for (unsigned i = 0; i < WAIT_REASONS; i++)
 		put_own(EVENT_LABEL, LABEL_REASON, i, 0, 0, snapshot_reason(i));
-	for (unsigned i = 0; i < countof(causes); i++)
-		put_own(EVENT_LABEL, LABEL_CAUSE, i, 0, 0, causes[i]);
+	for (unsigned i = 0; i < GMP_LATENCY_CAUSES; i++)
+		put_own(EVENT_LABEL, LABEL_CAUSE, i, 0, 0, latency_causes[i]);
 	for (unsigned i = 0; i < countof(queues); i++)
 		put_own(EVENT_LABEL, LABEL_QUEUE, i, 0, 0, queues[i]);
 	for (unsigned i = 0; i <= G_DEAD; i++)
 		put_own(EVENT_LABEL, LABEL_STATE, i, 0, 0, snapshot_state(i));
 	for (unsigned i = 0; i < countof(threads); i++)
 		put_own(EVENT_LABEL, LABEL_THREAD, i, 0, 0, threads[i]);
-	for (unsigned i = 0; i < countof(ps); i++)
-		put_own(EVENT_LABEL, LABEL_P, i, 0, 0, ps[i]);
+	for (unsigned i = 0; i < P_STATUSES; i++)
+		put_own(EVENT_LABEL, LABEL_P, i, 0, 0, snapshot_p_states[i]);
 }
 
 /* Note an entry function.  Its name is written with the next own events. */
