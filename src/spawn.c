@@ -392,6 +392,20 @@ int gmp_detach(gmp_g *g)
 	return result;
 }
 
+int green_start(gmp_fn fn, void *arg, const char *name, size_t stack_size)
+{
+	gmp_attr attr = GMP_ATTR_INIT;
+	gmp_g *g;
+
+	attr.name = name;
+	attr.stack_size = stack_size;
+	int err = gmp_spawn(&g, fn, arg, &attr);
+
+	if (!err)
+		gmp_detach(g); /* fails if the run has just ended: g has run or is killed */
+	return err;
+}
+
 void gmp_exit(void)
 {
 	struct m *m = self_m();

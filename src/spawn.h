@@ -26,6 +26,9 @@ enum joinstate { JOIN_DETACHED = 0, JOIN_JOINABLE = 1, JOIN_DONE = 2 };
 struct g *green_new(gmp_fn fn, void *arg, unsigned klass, uintptr_t join, int *err);
 /* The same, detached and with a default stack, for a deferred G (G-4). */
 struct g *green_new_deferred(gmp_fn fn, void *arg, int *err);
+/* Starts a detached G of the runtime itself.  stack_size: 0 is the default.  Returns as
+ * gmp_spawn. */
+int green_start(gmp_fn fn, void *arg, const char *name, size_t stack_size);
 /* Sets *klass to the size class for `size` bytes, 0 for the default, and reserves a stack if it is
  * not of the default class.  Returns 0 or a negative errno. */
 int stack_class_of(size_t size, unsigned *klass);

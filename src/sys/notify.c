@@ -50,6 +50,7 @@
 #include "idle.h"
 #include "io/fd.h"
 #include "monitor/faultsig.h"
+#include "spawn.h"
 
 enum { SIGNALS = 64 };
 
@@ -244,17 +245,6 @@ static void distribute(void *arg)
 	unlock(&sig.lock, LR_SIGNALS);
 }
 
-static int start_distributor(void)
-{
-	gmp_attr attr = GMP_ATTR_INIT;
-	gmp_g *g;
-
-	attr.name = "signals";
-	int err = gmp_spawn(&g, distribute, NULL, &attr);
-
-	return err ? err : gmp_detach(g);
-}
-
 /* --- subscribing and stopping --- */
 
 /* Publish the pipe to the handlers. */
@@ -320,7 +310,7 @@ static int begin_use(void)
 	int err = open ? 0 : open_pipe();
 
 	if (!err && start)
-		err = start_distributor();
+		err = green_start(distribute, NULL, "signals", 0);
 	if (err)
 		end_use();
 	return err;

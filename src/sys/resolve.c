@@ -40,6 +40,7 @@
 
 #include "enter.h"
 #include "park.h"
+#include "spawn.h"
 
 #ifndef EAI_CANCELED
 #define EAI_CANCELED EAI_AGAIN
@@ -168,20 +169,6 @@ static void lookup_run(void *arg)
 	gmp_block_leave();
 }
 
-static int start_helper(struct lookup *l)
-{
-	gmp_attr attr = GMP_ATTR_INIT;
-	gmp_g *g;
-
-	attr.name = "lookup";
-	attr.stack_size = LOOKUP_STACK;
-	int err = gmp_spawn(&g, lookup_run, l, &attr);
-
-	if (!err)
-		gmp_detach(g); /* fails if the run has just ended: g has run or is killed */
-	return err;
-}
-
 /* --- caller --- */
 
 /* Acquire s.  An external thread re-checks whether the runtime still runs (RESOLVE-3). */
@@ -240,7 +227,7 @@ static int lookup_begin(struct lookup *l, int64_t deadline)
 		err = sem_await(&resolver.slots, deadline);
 	if (err)
 		return err;
-	err = start_helper(l);
+	err = green_start(lookup_run, l, "lookup", LOOKUP_STACK);
 	if (err)
 		gmp_sem_release(&resolver.slots, 1);
 	return err;

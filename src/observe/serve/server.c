@@ -19,6 +19,7 @@
 #include "base/symtab.h"
 #include "enter.h"
 #include "gmp.h"
+#include "spawn.h"
 
 enum {
 	SERVERS_MOST = 4,
@@ -350,21 +351,6 @@ static void client_main(void *arg)
 
 /* --- accepting --- */
 
-/* Start a detached G. Returns 0 or -errno. */
-static int start(gmp_fn fn, void *arg, const char *name)
-{
-	gmp_attr a = GMP_ATTR_INIT;
-	gmp_g *g;
-	int err;
-
-	a.name = name;
-	a.stack_size = CLIENT_STACK;
-	err = gmp_spawn(&g, fn, arg, &a);
-	if (!err)
-		gmp_detach(g);
-	return err;
-}
-
 /* Make one attempt to tell the client of s->refused, and close it. */
 static void refuse(struct server *s)
 {
@@ -392,7 +378,7 @@ static void admit(struct server *s, int fd)
 		c->server = s;
 		c->fd = fd;
 		c->n = 0;
-		if (start(client_main, c, "gmp debug client") == 0)
+		if (green_start(client_main, c, "gmp debug client", CLIENT_STACK) == 0)
 			return;
 		c->fd = -1;
 		client_put(c);
@@ -502,7 +488,7 @@ static int server_start(const char *addr)
 	int port = s->port; /* once its G runs, s may be gone */
 
 	if (!err)
-		err = start(server_main, s, "gmp debug server");
+		err = green_start(server_main, s, "gmp debug server", CLIENT_STACK);
 	if (!err)
 		return port;
 	close_fd(&s->fd);

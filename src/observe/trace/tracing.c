@@ -16,6 +16,7 @@
 #include "observe/dump/snapshot.h"
 #include "observe/trace/tracefile.h"
 #include "observe/tracing.h"
+#include "spawn.h"
 #include "stall.h"
 #include "variant/leave.h"
 
@@ -306,19 +307,6 @@ static void lease_main(void *arg)
 	} while (!over && lease_sleep(until) == 0);
 }
 
-static int lease_start(void)
-{
-	gmp_attr a = GMP_ATTR_INIT;
-	gmp_g *g;
-
-	a.name = "gmp cputime lease";
-	int err = gmp_spawn(&g, lease_main, NULL, &a);
-
-	if (!err)
-		gmp_detach(g);
-	return err;
-}
-
 bool cputime_lease(int64_t ns)
 {
 	lock(&rec.lock, LR_DUMP);
@@ -329,7 +317,7 @@ bool cputime_lease(int64_t ns)
 		rec.lease_until = max_of(rec.lease_until, gmp_now() + ns);
 	unlock(&rec.lock, LR_DUMP);
 	if (fresh)
-		err = lease_start();
+		err = green_start(lease_main, NULL, "gmp cputime lease", 0);
 	if (err && fresh) {
 		lock(&rec.lock, LR_DUMP);
 		rec.lease_until = 0;
