@@ -81,24 +81,27 @@ static inline void probe_began(struct p *pp, struct g *gp)
 /* m, which has a P, is about to switch to gp. */
 static inline void probe_run(struct m *m, struct g *gp)
 {
-	trace_run(m, m->p, gp);
+	if (unlikely(recording()))
+		trace_run_event(m, m->p, gp);
 }
 
 /* gp, without a P, leaves its stack until m has one. */
 static inline void probe_lose_p(struct m *m, struct g *gp)
 {
-	trace_lose_p(m, gp);
+	trace_leave(m, gp, EVENT_LOSE_P, 0, 0, 0);
 }
 
 /* The G of m enters blocking code; it leaves it, with or without a P. */
 static inline void probe_block(struct m *m)
 {
-	trace_block(m);
+	if (unlikely(recording()))
+		trace_block_event(m);
 }
 
 static inline void probe_unblock(struct m *m, bool has_p)
 {
-	trace_unblock(m, has_p);
+	if (unlikely(recording()))
+		trace_unblock_event(m, has_p);
 }
 
 #endif

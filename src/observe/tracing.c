@@ -99,7 +99,8 @@ void cputime_fini(void)
 	times.of = NULL;
 }
 
-void cputime_add(struct m *m, struct g *gp)
+/* gp leaves its stack on m, or enters blocking code: add the time since it began to run. */
+static void cputime_add(struct m *m, struct g *gp)
 {
 	uint64_t *of = ld_acq(&times.of); /* ORD(cputime) */
 	uint64_t now = cpu_ticks(), from = ld_rlx(&m->traced.ran_from);
@@ -152,12 +153,12 @@ noinline void trace_unblock_event(struct m *m, bool has_p)
 	gmp__emit(recording(), EVENT_UNBLOCK, has_p, m->curg->id, 0, 0);
 }
 
-void trace_lose_p(struct m *m, struct g *gp)
+void trace_leave(struct m *m, struct g *gp, enum event type, unsigned small, uint64_t a, uint64_t b)
 {
 	uint32_t what = recording();
 
-	if (likely(!what))
+	if (!what)
 		return;
 	cputime_add(m, gp);
-	gmp__emit(what, EVENT_LOSE_P, 0, gp->id, 0, 0);
+	gmp__emit(what, type, small, gp->id, a, b);
 }

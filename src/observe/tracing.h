@@ -6,8 +6,8 @@
  * use while something is recorded (variant/leave.h), the others that are not of a G where the
  * counter of gmp_stats is increased.
  *
- * Cost while nothing is recorded: a test of a global word and a branch in trace_ready, trace_run,
- * trace_block and trace_unblock; none in the leaving of a stack.
+ * Cost while nothing is recorded: a test of a global word and a branch in trace_ready, probe_run,
+ * probe_block and probe_unblock; none in the leaving of a stack.
  *
  * Running time (RECORD_CPU, or a session): the M notes cpu_ticks when a G begins to run, and adds
  * the difference when the G leaves its stack or enters blocking code.  It includes the time in
@@ -37,33 +37,14 @@ static inline void trace_ready(struct g *gp, enum event_queue queue, gmp_latency
 /* gp becomes runnable on pp, the caller's: record it, and measure it if it was drawn. */
 void observe_ready(struct p *pp, struct g *gp, enum event_queue queue, gmp_latency_cause cause);
 
+/* During a trace: see probe.h. */
 void trace_run_event(struct m *m, struct p *pp, struct g *gp);
-
-/* m, which has pp, is about to switch to gp. */
-static inline void trace_run(struct m *m, struct p *pp, struct g *gp)
-{
-	if (unlikely(recording()))
-		trace_run_event(m, pp, gp);
-}
-
 void trace_block_event(struct m *m);
 void trace_unblock_event(struct m *m, bool has_p);
 
-/* The G of m enters blocking code; it leaves it, with or without a P. */
-static inline void trace_block(struct m *m)
-{
-	if (unlikely(recording()))
-		trace_block_event(m);
-}
-
-static inline void trace_unblock(struct m *m, bool has_p)
-{
-	if (unlikely(recording()))
-		trace_unblock_event(m, has_p);
-}
-
-/* gp, without a P, leaves its stack until m has one. */
-void trace_lose_p(struct m *m, struct g *gp);
+/* gp leaves its stack on m: the event, with its fields, and its running time. */
+void trace_leave(struct m *m, struct g *gp, enum event type, unsigned small, uint64_t a,
+		 uint64_t b);
 
 /* --- running time --- */
 
@@ -75,8 +56,6 @@ void cputime_fini(void);
 void cputime_forget(void);
 /* The accounting is switched on: runs that began while it was off count from here on. */
 void cputime_on(void);
-/* gp leaves its stack on m, or enters blocking code: add the time since it began to run. */
-void cputime_add(struct m *m, struct g *gp);
 /* ns of the present run of a G that began at ran_from (of its M; 0: not known), as far as it is
  * accounted. */
 int64_t cputime_present(uint64_t ran_from);

@@ -39,39 +39,25 @@ leaves_by_jump static int park_traced_g0(void *arg)
 {
 	struct m *m = arg;
 	struct g *gp = m->curg;
-	uint32_t what = recording();
 
-	if (likely(what)) {
-		cputime_add(m, gp);
-		gmp__emit(what, EVENT_PARK, ld_rlx(&gp->reason), gp->id, snapshot_object(gp),
-			  id_of(snapshot_awaited(gp)));
-	}
+	trace_leave(m, gp, EVENT_PARK, ld_rlx(&gp->reason), snapshot_object(gp),
+		    id_of(snapshot_awaited(gp)));
 	return ld_rlx(&sched.untraced.park)(m);
 }
 
 leaves_by_jump static int yield_traced_g0(void *arg)
 {
 	struct m *m = arg;
-	struct g *gp = m->curg;
-	uint32_t what = recording();
 
-	if (likely(what)) {
-		cputime_add(m, gp);
-		gmp__emit(what, EVENT_YIELD, 0, gp->id, 0, 0);
-	}
+	trace_leave(m, m->curg, EVENT_YIELD, 0, 0, 0);
 	return ld_rlx(&sched.untraced.yield)(m);
 }
 
 leaves_by_jump static int exit_traced_g0(void *arg)
 {
 	struct m *m = arg;
-	struct g *gp = m->curg;
-	uint32_t what = recording();
 
-	if (likely(what)) {
-		cputime_add(m, gp);
-		gmp__emit(what, EVENT_EXIT, 0, gp->id, 0, 0);
-	}
+	trace_leave(m, m->curg, EVENT_EXIT, 0, 0, 0);
 	return ld_rlx(&sched.untraced.exit)(m);
 }
 
