@@ -120,63 +120,48 @@ uint64_t os_own_sleeps(void)
 	return getrusage(RUSAGE_THREAD, &r) == 0 ? (uint64_t)r.ru_nvcsw : 0;
 }
 
-/* System calls that may sleep: name and kind. FD_CALL: the first argument is a file descriptor. */
+/* System calls that may sleep: name, kind, and 0 if the first argument is a file
+ * descriptor, otherwise -1. */
 static const struct {
 	int nr;
 	struct os_call call;
 } calls[] = {
-#define FD_CALL(nr, name, kind)                                                                    \
-	{                                                                                          \
-		SYS_##nr,                                                                          \
-		{                                                                                  \
-			name "()", OS_CALL_##kind, 0                                               \
-		}                                                                                  \
-	}
-#define CALL(nr, name, kind)                                                                       \
-	{                                                                                          \
-		SYS_##nr,                                                                          \
-		{                                                                                  \
-			name "()", OS_CALL_##kind, -1                                              \
-		}                                                                                  \
-	}
-	FD_CALL(read, "read", STREAM),
-	FD_CALL(write, "write", STREAM),
-	FD_CALL(readv, "readv", STREAM),
-	FD_CALL(writev, "writev", STREAM),
-	FD_CALL(recvfrom, "recv", STREAM),
-	FD_CALL(sendto, "send", STREAM),
-	FD_CALL(recvmsg, "recvmsg", STREAM),
-	FD_CALL(sendmsg, "sendmsg", STREAM),
-	FD_CALL(accept4, "accept4", STREAM),
-	FD_CALL(connect, "connect", STREAM),
-	FD_CALL(pread64, "pread", FILE),
-	FD_CALL(pwrite64, "pwrite", FILE),
-	FD_CALL(fsync, "fsync", FILE),
-	FD_CALL(fdatasync, "fdatasync", OTHER),
-	FD_CALL(flock, "flock", OTHER),
-	FD_CALL(fcntl, "fcntl", OTHER),
-	FD_CALL(ioctl, "ioctl", OTHER),
-	FD_CALL(epoll_pwait, "epoll_wait", POLL),
-	CALL(openat, "open", FILE),
-	CALL(nanosleep, "nanosleep", SLEEP),
-	CALL(clock_nanosleep, "clock_nanosleep", SLEEP),
-	CALL(futex, "futex", LOCK),
-	CALL(ppoll, "poll", POLL),
-	CALL(pselect6, "select", POLL),
-	CALL(wait4, "wait4", CHILD),
-	CALL(waitid, "waitid", CHILD),
-	CALL(rt_sigtimedwait, "sigtimedwait", OTHER),
-	CALL(msgrcv, "msgrcv", OTHER),
+	{ SYS_read, { "read()", OS_CALL_STREAM, 0 } },
+	{ SYS_write, { "write()", OS_CALL_STREAM, 0 } },
+	{ SYS_readv, { "readv()", OS_CALL_STREAM, 0 } },
+	{ SYS_writev, { "writev()", OS_CALL_STREAM, 0 } },
+	{ SYS_recvfrom, { "recv()", OS_CALL_STREAM, 0 } },
+	{ SYS_sendto, { "send()", OS_CALL_STREAM, 0 } },
+	{ SYS_recvmsg, { "recvmsg()", OS_CALL_STREAM, 0 } },
+	{ SYS_sendmsg, { "sendmsg()", OS_CALL_STREAM, 0 } },
+	{ SYS_accept4, { "accept4()", OS_CALL_STREAM, 0 } },
+	{ SYS_connect, { "connect()", OS_CALL_STREAM, 0 } },
+	{ SYS_pread64, { "pread()", OS_CALL_FILE, 0 } },
+	{ SYS_pwrite64, { "pwrite()", OS_CALL_FILE, 0 } },
+	{ SYS_fsync, { "fsync()", OS_CALL_FILE, 0 } },
+	{ SYS_fdatasync, { "fdatasync()", OS_CALL_OTHER, 0 } },
+	{ SYS_flock, { "flock()", OS_CALL_OTHER, 0 } },
+	{ SYS_fcntl, { "fcntl()", OS_CALL_OTHER, 0 } },
+	{ SYS_ioctl, { "ioctl()", OS_CALL_OTHER, 0 } },
+	{ SYS_epoll_pwait, { "epoll_wait()", OS_CALL_POLL, 0 } },
+	{ SYS_openat, { "open()", OS_CALL_FILE, -1 } },
+	{ SYS_nanosleep, { "nanosleep()", OS_CALL_SLEEP, -1 } },
+	{ SYS_clock_nanosleep, { "clock_nanosleep()", OS_CALL_SLEEP, -1 } },
+	{ SYS_futex, { "futex()", OS_CALL_LOCK, -1 } },
+	{ SYS_ppoll, { "poll()", OS_CALL_POLL, -1 } },
+	{ SYS_pselect6, { "select()", OS_CALL_POLL, -1 } },
+	{ SYS_wait4, { "wait4()", OS_CALL_CHILD, -1 } },
+	{ SYS_waitid, { "waitid()", OS_CALL_CHILD, -1 } },
+	{ SYS_rt_sigtimedwait, { "sigtimedwait()", OS_CALL_OTHER, -1 } },
+	{ SYS_msgrcv, { "msgrcv()", OS_CALL_OTHER, -1 } },
 #ifdef SYS_poll /* newer architectures lack these */
-	FD_CALL(accept, "accept", STREAM),
-	FD_CALL(epoll_wait, "epoll_wait", POLL),
-	CALL(open, "open", FILE),
-	CALL(poll, "poll", POLL),
-	CALL(select, "select", POLL),
-	CALL(pause, "pause", OTHER),
+	{ SYS_accept, { "accept()", OS_CALL_STREAM, 0 } },
+	{ SYS_epoll_wait, { "epoll_wait()", OS_CALL_POLL, 0 } },
+	{ SYS_open, { "open()", OS_CALL_FILE, -1 } },
+	{ SYS_poll, { "poll()", OS_CALL_POLL, -1 } },
+	{ SYS_select, { "select()", OS_CALL_POLL, -1 } },
+	{ SYS_pause, { "pause()", OS_CALL_OTHER, -1 } },
 #endif
-#undef FD_CALL
-#undef CALL
 };
 
 bool os_thread_call(int tid, struct os_call *call)
