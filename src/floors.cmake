@@ -13,6 +13,7 @@
 set(GMP_FLOOR0
 	base/text_begin.c # first
 	base/os_${GMP_OS}.c
+	base/os_posix.c
 	base/os_fd.c
 	base/os_fd_${GMP_OS}.c
 	base/os_sink.c

@@ -26,12 +26,14 @@
 	})
 
 /* --- time and CPU --- */
-int64_t os_now(void);      /* monotonic, ns */
-int64_t os_cpu_time(void); /* of the calling thread, ns; a system call */
-void os_yield(void);       /* yield the CPU */
-void os_nap(int64_t ns);   /* sleep for about ns; a signal may end it early */
-int os_cpus_online(void);  /* CPUs in the affinity mask of the process, read once */
-int os_cpus_allowed(void); /* the same, limited by the cgroup's quota; read at each call */
+int64_t os_now(void);       /* monotonic, ns */
+int64_t os_real_now(void);  /* since 1970, ns */
+int64_t os_cpu_time(void);  /* of the calling thread, ns; a system call */
+void os_yield(void);        /* yield the CPU */
+void os_nap(int64_t ns);    /* sleep for about ns; a signal may end it early */
+int os_cpus_affinity(void); /* CPUs in the affinity mask of the process */
+int os_cpus_online(void);   /* the same, read once */
+int os_cpus_allowed(void);  /* the same, limited by the cgroup's quota; read at each call */
 uint64_t os_random(void);
 
 /* --- memory: reserves address space; a page takes memory once it is touched --- */
@@ -193,6 +195,8 @@ static inline bool is_fault_signal(int signo)
 int os_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size);
 /* The same without the count: a thread that may wake Gs by itself, as external threads do. */
 int os_thread_create(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size);
+/* The same with the signal mask of the caller: for os_thread_create. */
+int os_thread_make(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size);
 /* The calling thread, which os_thread_start has made, counts as a thread of the runtime or not.
  * Async-signal-safe. */
 void os_thread_count_self(bool on);

@@ -61,7 +61,7 @@ void os_nap(int64_t ns)
 	os_futex_wait(&word, 0, ns < NEVER - now ? now + max_of(ns, 0) : NEVER);
 }
 
-static int affinity_cpus(void)
+int os_cpus_affinity(void)
 {
 	cpuset_t set;
 	long n;
@@ -74,22 +74,10 @@ static int affinity_cpus(void)
 	return (int)max_of(n, 1L);
 }
 
-int os_cpus_online(void)
-{
-	static int cached; /* (a) 0: not read yet; concurrent readers store the same value */
-	int n = ld_rlx(&cached);
-
-	if (unlikely(n == 0)) {
-		n = affinity_cpus();
-		st_rlx(&cached, n);
-	}
-	return n;
-}
-
 /* A jail limits CPUs by the affinity; rctl's pcpu throttles and is not read. */
 int os_cpus_allowed(void)
 {
-	return affinity_cpus();
+	return os_cpus_affinity();
 }
 
 uint64_t os_random(void)
@@ -189,11 +177,6 @@ void os_release(void *addr, size_t bytes)
 		munmap((char *)addr - HEAD, HEAD + bytes);
 }
 
-void os_release_part(void *addr, size_t bytes)
-{
-	munmap(addr, bytes);
-}
-
 /* MADV_FREE frees the pages at some later time, and until then they read as before; MADV_DONTNEED
  * keeps their contents.  So map them again, which fails only without memory for the kernel. */
 void os_discard(void *addr, size_t bytes)
@@ -226,34 +209,7 @@ int os_guard_light(void *addr, size_t bytes)
 	return -EINVAL;
 }
 
-int os_guard_protect(void *addr, size_t bytes)
-{
-	return mprotect(addr, bytes, PROT_NONE) == 0 ? 0 : -errno;
-}
-
 /* --- signals --- */
-
-enum { SIGNALS = 128 };
-
-/* Bit 63 is signal 64 and all above it: the real-time signals. */
-static sigset_t signal_set(uint64_t bits)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	for (int signo = 1; signo <= SIGNALS; signo++)
-		if (bits >> min_of(signo - 1, 63) & 1)
-			sigaddset(&set, signo);
-	return set;
-}
-
-void os_mask(uint64_t block, uint64_t unblock)
-{
-	sigset_t b = signal_set(block), u = signal_set(unblock);
-
-	pthread_sigmask(SIG_BLOCK, &b, NULL);
-	pthread_sigmask(SIG_UNBLOCK, &u, NULL);
-}
 
 int os_sigaction(int signo, const struct sigaction *sa, struct sigaction *old)
 {
@@ -262,27 +218,9 @@ int os_sigaction(int signo, const struct sigaction *sa, struct sigaction *old)
 
 /* --- threads --- */
 
-/* As on Linux: if the thread-local area leaves too little of the stack, retry with twice the
- * size. */
 int os_thread_create(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size)
 {
-	size_t least = (size_t)PTHREAD_STACK_MIN;
-	size_t size = round_up(max_of(stack_size, least), PAGE);
-	int err;
-
-	do {
-		pthread_attr_t attr;
-
-		err = pthread_attr_init(&attr);
-		if (err != 0)
-			break;
-		err = pthread_attr_setstacksize(&attr, size);
-		if (err == 0)
-			err = pthread_create(t, &attr, fn, arg);
-		pthread_attr_destroy(&attr);
-		size *= 2;
-	} while (err == EINVAL && size <= (size_t)1 << 30);
-	return -err;
+	return os_thread_make(t, fn, arg, stack_size);
 }
 
 size_t os_stack_left(void)

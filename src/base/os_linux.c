@@ -69,7 +69,7 @@ void os_nap(int64_t ns)
 }
 
 /* The kernel refuses a mask with fewer bits than it has CPUs: retry with larger masks. */
-static int affinity_cpus(void)
+int os_cpus_affinity(void)
 {
 	for (int bits = 1024; bits <= 1 << 20; bits *= 2) {
 		cpu_set_t *set = CPU_ALLOC(bits);
@@ -89,21 +89,9 @@ static int affinity_cpus(void)
 	return 1;
 }
 
-int os_cpus_online(void)
-{
-	static int cached; /* (a) 0: not read yet; concurrent readers store the same value */
-	int n = ld_rlx(&cached);
-
-	if (unlikely(n == 0)) {
-		n = affinity_cpus();
-		st_rlx(&cached, n);
-	}
-	return n;
-}
-
 int os_cpus_allowed(void)
 {
-	int cpus = affinity_cpus();
+	int cpus = os_cpus_affinity();
 	int quota = os_cgroup_cpus("/proc/self/cgroup", "/proc/self/mountinfo");
 
 	return min_of(cpus, quota);
@@ -224,11 +212,6 @@ void os_release(void *addr, size_t bytes)
 		munmap((char *)addr - HEAD, HEAD + bytes);
 }
 
-void os_release_part(void *addr, size_t bytes)
-{
-	munmap(addr, bytes);
-}
-
 /* Return false if madvise answers success without an effect, as in some emulators.  Without a page
  * to probe with (the limit of mappings is reached), trust it: memset would touch all the pages. */
 static bool discard_clears(void)
@@ -290,11 +273,6 @@ int os_guard_light(void *addr, size_t bytes)
 	return madvise(addr, bytes, MADV_GUARD_INSTALL) == 0 ? 0 : -errno;
 }
 
-int os_guard_protect(void *addr, size_t bytes)
-{
-	return mprotect(addr, bytes, PROT_NONE) == 0 ? 0 : -errno;
-}
-
 /* futex(2) reads the word before it does anything else, and no filter may forbid that call. The
  * timeout has passed, so the call returns at once whatever the word is. */
 bool os_faults(const void *addr)
@@ -304,25 +282,6 @@ bool os_faults(const void *addr)
 	return syscall(SYS_futex, addr, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, 0, &passed, NULL,
 		       FUTEX_BITSET_MATCH_ANY) < 0 &&
 	       errno == EFAULT;
-}
-
-static sigset_t signal_set(uint64_t bits)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	for (int i = 0; i < 64; i++)
-		if (bits & (uint64_t)1 << i)
-			sigaddset(&set, i + 1);
-	return set;
-}
-
-void os_mask(uint64_t block, uint64_t unblock)
-{
-	sigset_t b = signal_set(block), u = signal_set(unblock);
-
-	pthread_sigmask(SIG_BLOCK, &b, NULL);
-	pthread_sigmask(SIG_UNBLOCK, &u, NULL);
 }
 
 /* A process that has given up rights (setuid) is not dumpable, and may not open its memory. */
@@ -356,32 +315,15 @@ void os_signals_restore(uint64_t before)
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
 }
 
-/* The thread-local area of the program counts against the stack size. If too little remains,
- * pthread_create fails with EINVAL: retry with twice the size. */
 int os_thread_create(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size)
 {
-	size_t least = (size_t)PTHREAD_STACK_MIN;
-	size_t size = round_up(max_of(stack_size, least), PAGE);
-	uint64_t before = 0;
-	int err;
+	if (!os_threads_block_signals)
+		return os_thread_make(t, fn, arg, stack_size);
+	uint64_t before = os_signals_block();
+	int err = os_thread_make(t, fn, arg, stack_size);
 
-	if (os_threads_block_signals)
-		before = os_signals_block();
-	do {
-		pthread_attr_t attr;
-
-		err = pthread_attr_init(&attr);
-		if (err != 0)
-			break;
-		err = pthread_attr_setstacksize(&attr, size);
-		if (err == 0)
-			err = pthread_create(t, &attr, fn, arg);
-		pthread_attr_destroy(&attr);
-		size *= 2;
-	} while (err == EINVAL && size <= (size_t)1 << 30);
-	if (os_threads_block_signals)
-		os_signals_restore(before);
-	return -err;
+	os_signals_restore(before);
+	return err;
 }
 
 size_t os_stack_left(void)

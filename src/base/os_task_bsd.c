@@ -137,13 +137,6 @@ uint64_t os_thread_sleeps(int tid)
 	return read_thread(tid, &p) ? (uint64_t)p.ki_rusage.ru_nvcsw : 0;
 }
 
-uint64_t os_own_sleeps(void)
-{
-	struct rusage r;
-
-	return getrusage(RUSAGE_THREAD, &r) == 0 ? (uint64_t)r.ru_nvcsw : 0;
-}
-
 int os_cpu_timer_begin(int tid, int signo, int64_t first, int64_t ns)
 {
 	(void)tid;

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -111,13 +110,6 @@ uint64_t os_thread_sleeps(int tid)
 	if (!read_task(tid, "status", text, sizeof(text)) || !(at = strstr(text, key)))
 		return 0;
 	return strtoull(at + sizeof(key) - 1, NULL, 10);
-}
-
-uint64_t os_own_sleeps(void)
-{
-	struct rusage r;
-
-	return getrusage(RUSAGE_THREAD, &r) == 0 ? (uint64_t)r.ru_nvcsw : 0;
 }
 
 /* System calls that may sleep: name, kind, and 0 if the first argument is a file

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "enter.h"
 #include "monitor/faultsig.h"
@@ -38,14 +37,6 @@ int profile_nap(const struct profile_job *job, int64_t until)
 		os_nap(min_of(until - now, (int64_t)PROFILE_NAP));
 	}
 	return run_is_on() ? 0 : -ESRCH;
-}
-
-static int64_t wall_clock(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (int64_t)t.tv_sec * S + t.tv_nsec;
 }
 
 /* After a write that returned n <= 0. Returns 0 to try again, or the error. */
@@ -90,7 +81,7 @@ static void *job_main(void *arg)
 	int64_t began = os_now();
 
 	job_mask();
-	job->p.began = wall_clock();
+	job->p.began = os_real_now();
 	job->err = job->collect(job);
 	job->p.duration = os_now() - began;
 	if (job->comment[0])

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/emit.h"
@@ -417,14 +416,6 @@ static bool drain_all(void)
 
 /* --- the thread --- */
 
-static int64_t real_now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return ts.tv_sec * S + ts.tv_nsec;
-}
-
 static void put_header(void)
 {
 	memcpy(file->out, "gmptrace", 8);
@@ -433,7 +424,7 @@ static void put_header(void)
 	put_fixed(HEADER_BYTES, 4);
 	put_fixed(cpu_ticks(), 8);
 	put_fixed((uint64_t)os_now(), 8);
-	put_fixed((uint64_t)real_now(), 8);
+	put_fixed((uint64_t)os_real_now(), 8);
 	put_fixed((uint64_t)getpid(), 8);
 	begin_block(0, cpu_ticks());
 	put_labels();
