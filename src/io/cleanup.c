@@ -3,6 +3,7 @@
 #include "io/cleanup.h"
 
 #include <stddef.h>
+#include <unistd.h>
 
 #include "base/lock.h"
 #include "enter.h"
@@ -13,9 +14,10 @@ static struct {
 	struct leftover *first;
 } left;
 
-void leftover_add(struct leftover *l, void (*end)(struct leftover *l))
+void leftover_add(struct leftover *l, void (*end)(void *arg), void *arg)
 {
 	l->end = end;
+	l->arg = arg;
 	l->from = &left.first;
 	l->thread = thread_m();
 	lock(&left.lock, LR_LEFTOVER);
@@ -24,6 +26,14 @@ void leftover_add(struct leftover *l, void (*end)(struct leftover *l))
 		l->link->from = &l->link;
 	left.first = l;
 	unlock(&left.lock, LR_LEFTOVER);
+}
+
+void leftover_close(void *fd)
+{
+	int n = *(int *)fd;
+
+	if (n >= 0)
+		close(n);
 }
 
 static void leftover_unlink_locked(struct leftover *l)
@@ -56,13 +66,13 @@ static struct leftover *leftover_pop_of(const struct m *m)
 void leftovers_killed(const struct m *m)
 {
 	for (struct leftover *l; (l = leftover_pop_of(m)) != NULL;)
-		l->end(l);
+		l->end(l->arg);
 }
 
 void leftovers_fini(void)
 {
 	for (struct leftover *l = left.first; l; l = l->link)
-		l->end(l);
+		l->end(l->arg);
 	left.first = NULL;
 }
 

@@ -19,13 +19,17 @@ struct m;
 
 struct leftover {
 	/* frees the resource: closes, frees memory; calls no function of gmp */
-	void (*end)(struct leftover *l);
+	void (*end)(void *arg);
+	void *arg;
 	struct leftover *link, **from;
 	const struct m *thread; /* the M of a G with its own OS thread; otherwise NULL */
 };
 
-void leftover_add(struct leftover *l, void (*end)(struct leftover *l));
+void leftover_add(struct leftover *l, void (*end)(void *arg), void *arg);
 void leftover_del(struct leftover *l);
+
+/* An `end`: closes *fd, an int, unless it is negative. */
+void leftover_close(void *fd);
 
 /* sched.up.thread_killed: free the leftovers of the G that owns m, before its stack goes. */
 void leftovers_killed(const struct m *m);

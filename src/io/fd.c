@@ -493,6 +493,18 @@ int gmp_close(int fd)
 	return hide_stale(fd_close(fd));
 }
 
+void fd_close_always(int fd)
+{
+	if (gmp_close(fd) == -ESRCH)
+		close(fd);
+}
+
+int fd_close_with(int fd, int err)
+{
+	close(fd);
+	return err;
+}
+
 static int fd_release(int fd)
 {
 	struct polldesc *pd = netpoll_find(fd);

@@ -138,5 +138,9 @@ int fd_register(int fd, bool tcp);
  */
 enum { FD_STALE = -4097 };
 int fd_close(int fd);
+/* gmp_close, also if the runtime stops meanwhile: the record ends with it. */
+void fd_close_always(int fd);
+/* Close fd, which is not registered, and return err. */
+int fd_close_with(int fd, int err);
 
 #endif

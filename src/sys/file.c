@@ -41,19 +41,6 @@
 #include "io/uring.h"
 #include "park.h"
 
-struct opened {
-	int fd;
-	struct leftover left;
-};
-
-static void close_opened(struct leftover *l)
-{
-	int fd = container_of(l, struct opened, left)->fd;
-
-	if (fd >= 0)
-		close(fd);
-}
-
 /*
  * open(2) in a blocking section.  Returns fd or -errno.  The fd of a G is a leftover, since
  * shutdown may kill the G at the end of the section; an external thread continues after the end of
@@ -61,24 +48,18 @@ static void close_opened(struct leftover *l)
  */
 static int open_blocking(const char *path, int flags, mode_t mode)
 {
-	struct opened o = { .fd = -1 };
+	struct leftover left;
+	int fd = -1;
 	bool green = gmp_self() != NULL;
 
 	if (green)
-		leftover_add(&o.left, close_opened);
+		leftover_add(&left, leftover_close, &fd);
 	gmp_block_enter();
-	o.fd = os_retry(open(path, flags | O_CLOEXEC, mode));
+	fd = os_retry(open(path, flags | O_CLOEXEC, mode));
 	gmp_block_leave();
 	if (green)
-		leftover_del(&o.left);
-	return o.fd;
-}
-
-/* Close fd and return err. */
-static int file_close_with(int fd, int err)
-{
-	close(fd);
-	return err;
+		leftover_del(&left);
+	return fd;
 }
 
 /* Open the record of a new fd.  Returns fd, or -errno with fd closed. */
@@ -87,7 +68,7 @@ static int file_register(int fd, int flags)
 	int err = fd_open(fd, OPEN_PATH_FLAGS(flags));
 
 	if (err)
-		return file_close_with(fd, err);
+		return fd_close_with(fd, err);
 	if (!ld_rlx(&netpoll_find(fd)->file))
 		err = os_nonblock(fd, true);
 	if (err >= 0)
@@ -107,7 +88,7 @@ int gmp_open(const char *path, int flags, mode_t mode)
 	int fd = open_blocking(path, flags, mode);
 
 	if (fd >= 0 && !rt_enter()) {
-		fd = file_close_with(fd, -ESRCH);
+		fd = fd_close_with(fd, -ESRCH);
 	} else if (fd >= 0) {
 		fd = file_register(fd, flags);
 		rt_leave();

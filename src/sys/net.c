@@ -93,13 +93,6 @@ static int open_socket(const struct endpoint *e)
 	return fd;
 }
 
-/* Close fd and return err. */
-static int net_close_with(int fd, int err)
-{
-	close(fd);
-	return err;
-}
-
 /* --- names --- */
 
 /* -errno for an EAI_ code. */
@@ -158,26 +151,21 @@ static int try_each(const struct addrinfo *list, struct endpoint *e, endpoint_fn
 	return fd;
 }
 
-struct found {
-	struct addrinfo *list;
-	struct leftover left;
-};
-
-static void free_found(struct leftover *l)
+static void free_list(void *list)
 {
-	freeaddrinfo(container_of(l, struct found, left)->list);
+	freeaddrinfo(list);
 }
 
 /* try_each, with the list as a leftover; frees the list. */
 static int try_list(struct addrinfo *list, struct endpoint *e, endpoint_fn fn, const void *opts,
 		    int64_t deadline)
 {
-	struct found f = { .list = list };
+	struct leftover left;
 
-	leftover_add(&f.left, free_found);
+	leftover_add(&left, free_list, list);
 	int fd = try_each(list, e, fn, opts, deadline);
 
-	leftover_del(&f.left);
+	leftover_del(&left);
 	freeaddrinfo(list);
 	return fd;
 }
@@ -222,11 +210,11 @@ static int try_listen(const struct endpoint *e, bool dual, const gmp_listen_opts
 	if (e->a.any.sa_family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only));
 	if (o->reuse_port && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one)) < 0)
-		return net_close_with(fd, -errno);
+		return fd_close_with(fd, -errno);
 	if (bind(fd, &e->a.any, e->n) < 0)
-		return net_close_with(fd, -errno);
+		return fd_close_with(fd, -errno);
 	if (e->type == SOCK_STREAM && listen(fd, o->backlog ? o->backlog : BACKLOG) < 0)
-		return unbind(e, net_close_with(fd, -errno));
+		return unbind(e, fd_close_with(fd, -errno));
 	fd = fd_register(fd, endpoint_is_tcp(e));
 	return fd < 0 ? unbind(e, fd) : fd;
 }
@@ -301,21 +289,10 @@ static ssize_t call_connected(int fd, const struct io_args *a)
 	return errno == ENOTCONN ? -EAGAIN : -errno;
 }
 
-struct dialled {
-	int fd;
-	struct leftover left;
-};
-
-static void close_dialled(struct leftover *l)
-{
-	close(container_of(l, struct dialled, left)->fd);
-}
-
 /* Close a registered fd and return err. */
 static int hang_up(int fd, int err)
 {
-	if (gmp_close(fd) == -ESRCH) /* the runtime stops, and the record ends with it */
-		close(fd);
+	fd_close_always(fd);
 	return err;
 }
 
@@ -331,7 +308,7 @@ static int connect_to(int fd, const struct endpoint *e, int64_t deadline)
 	while (err == -EINTR || (err == -EAGAIN && e->a.any.sa_family == AF_UNIX &&
 				 !(err = fd_backoff(&last, deadline))));
 	if (err && err != -EINPROGRESS)
-		return net_close_with(fd, err);
+		return fd_close_with(fd, err);
 	bool wait = err != 0;
 
 	fd = fd_register(fd, endpoint_is_tcp(e));
@@ -344,14 +321,15 @@ static int connect_to(int fd, const struct endpoint *e, int64_t deadline)
 /* Dial e once. */
 static int try_dial(const struct endpoint *e, int64_t deadline)
 {
-	struct dialled d = { .fd = open_socket(e) };
+	struct leftover left;
+	int s = open_socket(e);
 
-	if (d.fd < 0)
-		return d.fd;
-	leftover_add(&d.left, close_dialled);
-	int fd = connect_to(d.fd, e, deadline);
+	if (s < 0)
+		return s;
+	leftover_add(&left, leftover_close, &s);
+	int fd = connect_to(s, e, deadline);
 
-	leftover_del(&d.left);
+	leftover_del(&left);
 	return fd;
 }
 

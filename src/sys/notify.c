@@ -283,8 +283,7 @@ static int open_pipe(void)
 	if (first)
 		return 0;
 	close(p[1]);
-	if (gmp_close(fd) == -ESRCH) /* the runtime stops, and the record ends with it */
-		close(fd);
+	fd_close_always(fd);
 	return 0;
 }
 

@@ -233,9 +233,9 @@ static void close_ours(struct spawn *s)
 }
 
 /* PROCESS-4 */
-static void close_left(struct leftover *l)
+static void close_left(void *spawn)
 {
-	struct spawn *s = container_of(l, struct spawn, left);
+	struct spawn *s = spawn;
 
 	for (int i = 0; i < STREAMS; i++)
 		close_if_open(&s->ours[i]);
@@ -363,7 +363,7 @@ static int process_launch_blocking(struct spawn *s)
 	bool green = gmp_self() != NULL;
 
 	if (green)
-		leftover_add(&s->left, close_left);
+		leftover_add(&s->left, close_left, s);
 	gmp_block_enter();
 	int err = process_launch(s);
 

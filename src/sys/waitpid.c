@@ -39,9 +39,9 @@ struct child {
 	struct leftover left;
 };
 
-static void close_pidfd(struct leftover *l)
+static void close_pidfd(void *child)
 {
-	int fd = container_of(l, struct child, left)->pidfd;
+	int fd = ((struct child *)child)->pidfd;
 
 	os_fd_set_own(fd, false);
 	close(fd);
@@ -75,14 +75,13 @@ static pid_t wait_polled(struct child *c, int64_t deadline)
 	c->pidfd = (int)syscall(SYS_pidfd_open, c->pid, 0);
 	if (c->pidfd < 0 || fd_register(c->pidfd, false) < 0) /* closes it */
 		return -EAGAIN;
-	leftover_add(&c->left, close_pidfd);
+	leftover_add(&c->left, close_pidfd, c);
 	os_fd_set_own(c->pidfd, true);
 	ssize_t pid = fd_call(c->pidfd, SIDE_READ, call_waitpid_nohang, &(struct io_args){ c, 0 },
 			      deadline);
 
 	os_fd_set_own(c->pidfd, false);
-	if (gmp_close(c->pidfd) == -ESRCH) /* the runtime stops, and the record ends with it */
-		close(c->pidfd);
+	fd_close_always(c->pidfd);
 	leftover_del(&c->left);
 	return (pid_t)pid;
 }

@@ -94,9 +94,9 @@ static void *job_main(void *arg)
 	return NULL;
 }
 
-static void job_free_out(struct leftover *l)
+static void job_free_out(void *out)
 {
-	free(container_of(l, struct profile_job, leftover)->out->data);
+	free(((struct pprof_out *)out)->data);
 }
 
 /* PROFILE-1 */
@@ -108,7 +108,7 @@ static int job_run(struct profile_job *job)
 	job->out->data = NULL;
 	if (!rt_enter())
 		return -ESRCH;
-	leftover_add(&job->leftover, job_free_out);
+	leftover_add(&job->leftover, job_free_out, job->out);
 	gmp_block_enter();
 	err = pprof_available();
 	if (!err)

@@ -21,31 +21,21 @@
 #include "observe/serve/server.h"
 #include "observe/trace/tracing.h"
 
-struct page_trace {
-	struct leftover leftover;
-	int from; /* the read end of the pipe */
-};
-
-static void close_from(struct leftover *l)
-{
-	close(container_of(l, struct page_trace, leftover)->from);
-}
-
 /* Steps 2 to 4. */
-static void send_trace(struct debug_request *r, const struct page_trace *t)
+static void send_trace(struct debug_request *r, int from)
 {
 	int64_t until = gmp_now() + r->head.seconds * GMP_S;
 	char buf[DEBUG_ROOM / 2]; /* of a frame of 4 KiB at most */
 	bool asked = false;
 	ssize_t n;
 
-	gmp_fd_set_deadline(t->from, GMP_READ, until);
-	while ((n = gmp_read(t->from, buf, sizeof(buf))) != 0) {
+	gmp_fd_set_deadline(from, GMP_READ, until);
+	while ((n = gmp_read(from, buf, sizeof(buf))) != 0) {
 		bool gone = n > 0 && debug_write(r, buf, (size_t)n) != 0;
 
 		if (!asked && (n < 0 || gone || gmp_now() >= until)) {
 			asked = true;
-			gmp_fd_set_deadline(t->from, GMP_READ, GMP_FOREVER);
+			gmp_fd_set_deadline(from, GMP_READ, GMP_FOREVER);
 			tracing_ask_stop();
 		} else if (n < 0) {
 			break;
@@ -54,37 +44,38 @@ static void send_trace(struct debug_request *r, const struct page_trace *t)
 }
 
 /* Step 1.  Returns 0, or -errno: then nothing is open. */
-static int begin_trace(struct page_trace *t)
+static int begin_trace(int *from)
 {
 	int fds[2];
 	int err = os_pipe(fds);
 
 	if (err)
 		return err;
-	t->from = fds[0];
-	err = gmp_fd_adopt(t->from);
+	err = gmp_fd_adopt(fds[0]);
 	if (err < 0) {
 		close(fds[0]);
 		close(fds[1]);
 		return err;
 	}
+	*from = fds[0];
 	err = tracing_start_pipe(fds[1]);
 	if (err)
-		gmp_close(t->from);
+		gmp_close(fds[0]);
 	return err;
 }
 
 int debug_page_trace(struct debug_request *r)
 {
-	struct page_trace t;
-	int err = begin_trace(&t);
+	struct leftover l;
+	int from; /* the read end of the pipe */
+	int err = begin_trace(&from);
 
 	if (err)
 		return err;
-	leftover_add(&t.leftover, close_from);
+	leftover_add(&l, leftover_close, &from);
 	debug_begin(r, "application/octet-stream");
-	send_trace(r, &t);
-	leftover_del(&t.leftover);
-	gmp_close(t.from);
+	send_trace(r, from);
+	leftover_del(&l);
+	gmp_close(from);
 	return tracing_stop_pipe();
 }

@@ -60,28 +60,20 @@ static int page_green(struct debug_request *r)
 
 enum { CPU_HZ = 100 };
 
-struct profile {
-	struct leftover leftover; /* shutdown may kill the G while it sends */
-	struct pprof_out out;
-};
-
-static void profile_free(struct leftover *l)
-{
-	free(container_of(l, struct profile, leftover)->out.data);
-}
-
 /* result: of the profile. */
-static int send_profile(struct debug_request *r, int result, struct profile *p)
+static int send_profile(struct debug_request *r, int result, struct pprof_out *out)
 {
+	struct leftover left; /* shutdown may kill the G while it sends */
+
 	if (result == -ENOTSUP)
 		return debug_answer(r, 501, "profiles need libprotobuf-c");
 	if (result)
 		return result;
-	leftover_add(&p->leftover, profile_free);
+	leftover_add(&left, free, out->data);
 	debug_begin(r, binary);
-	result = debug_write(r, p->out.data, p->out.n);
-	leftover_del(&p->leftover);
-	free(p->out.data);
+	result = debug_write(r, out->data, out->n);
+	leftover_del(&left);
+	free(out->data);
 	return result;
 }
 
@@ -95,32 +87,32 @@ static bool client_has_gone(void *arg)
 static int page_cpu(struct debug_request *r)
 {
 	const struct profile_watch watch = { client_has_gone, r };
-	struct profile p = { 0 };
+	struct pprof_out out = { 0 };
 
-	return send_profile(r, profile_cpu(CPU_HZ, r->head.seconds * GMP_S, &watch, &p.out), &p);
+	return send_profile(r, profile_cpu(CPU_HZ, r->head.seconds * GMP_S, &watch, &out), &out);
 }
 
 static int page_waits(struct debug_request *r)
 {
 	const struct profile_watch watch = { client_has_gone, r };
-	struct profile p = { 0 };
+	struct pprof_out out = { 0 };
 
-	return send_profile(r, profile_wait(r->head.seconds * GMP_S, &watch, &p.out), &p);
+	return send_profile(r, profile_wait(r->head.seconds * GMP_S, &watch, &out), &out);
 }
 
 static int page_locks(struct debug_request *r)
 {
 	const struct profile_watch watch = { client_has_gone, r };
-	struct profile p = { 0 };
+	struct pprof_out out = { 0 };
 
-	return send_profile(r, profile_mutex(r->head.seconds * GMP_S, &watch, &p.out), &p);
+	return send_profile(r, profile_mutex(r->head.seconds * GMP_S, &watch, &out), &out);
 }
 
 static int page_greens(struct debug_request *r)
 {
-	struct profile p = { 0 };
+	struct pprof_out out = { 0 };
 
-	return send_profile(r, profile_green(&p.out), &p);
+	return send_profile(r, profile_green(&out), &out);
 }
 
 /* --- the index --- */
