@@ -84,16 +84,10 @@ noinline void gmp__setm_abandoned(struct m *m)
 
 static _Thread_local struct locals *tls_locals __attribute__((tls_model("initial-exec")));
 
-noinline struct locals *gmp__external_locals(void)
+noinline struct locals **gmp__external_locals(void)
 {
 	__asm__ volatile("");
-	return tls_locals;
-}
-
-noinline void gmp__set_external_locals(struct locals *l)
-{
-	__asm__ volatile("");
-	tls_locals = l;
+	return &tls_locals;
 }
 
 static _Thread_local struct cleanup *tls_cleanups __attribute__((tls_model("initial-exec")));

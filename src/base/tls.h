@@ -54,10 +54,9 @@ void gmp__forget_host(void);
 ptrdiff_t gmp__tls_m_offset(void);
 ptrdiff_t gmp__tls_host_offset(void);
 
-/* The green-thread locals of an external thread: see wait/fls.c. */
+/* Where the green-thread locals of an external thread are: see wait/fls.c. */
 struct locals;
-struct locals *gmp__external_locals(void);
-void gmp__set_external_locals(struct locals *l);
+struct locals **gmp__external_locals(void);
 
 /* The gmp_once_do calls that an external thread is in, the innermost first: see wait/once.c. */
 struct cleanup;

@@ -74,7 +74,7 @@ static void fd_unwait(struct waiter *w)
 }
 
 /* Commit step of a wait: drop pd->lock, under which the timer was armed (NETPOLL-7). */
-static void fd_commit_unlock(void *pd)
+void fd_commit_unlock(void *pd)
 {
 	unlock(&((struct polldesc *)pd)->lock, LR_POLLDESC);
 }

@@ -138,6 +138,8 @@ int fd_register(int fd, bool tcp);
  */
 enum { FD_STALE = -4097 };
 int fd_close(int fd);
+/* The commit step of a wait in the record pd, an object of wait_on. */
+void fd_commit_unlock(void *pd);
 /* gmp_close, also if the runtime stops meanwhile: the record ends with it. */
 void fd_close_always(int fd);
 /* Close fd, which is not registered, and return err. */

@@ -180,6 +180,10 @@ static int wait_once(struct poll_call *c, int64_t deadline)
 /* Returns the number of ready fds, or an error. */
 static int poll_wait_any(struct poll_call *c, int64_t deadline)
 {
+	for (nfds_t i = 0; i < c->n; i++)
+		c->entries[i] = (struct multi_entry){ .of = &c->multi,
+						      .events = c->fds[i].events,
+						      .since = NEVER };
 	for (;;) {
 		int result = poll_kernel_again(c);
 
@@ -197,10 +201,6 @@ static noinline int wait_few(struct pollfd *fds, nfds_t n, int64_t deadline)
 	struct multi_entry entries[ON_STACK];
 	struct poll_call c = { .fds = fds, .n = n, .entries = entries };
 
-	for (nfds_t i = 0; i < n; i++)
-		entries[i] = (struct multi_entry){ .of = &c.multi,
-						   .events = fds[i].events,
-						   .since = NEVER };
 	return poll_wait_any(&c, deadline);
 }
 
@@ -208,14 +208,7 @@ static noinline int wait_many(struct pollfd *fds, nfds_t n, int64_t deadline)
 {
 	struct multi_entry *entries = malloc(n * sizeof(*entries));
 	struct poll_call c = { .fds = fds, .n = n, .entries = entries, .memory = entries };
-
-	if (!entries)
-		return -ENOMEM;
-	for (nfds_t i = 0; i < n; i++)
-		entries[i] = (struct multi_entry){ .of = &c.multi,
-						   .events = fds[i].events,
-						   .since = NEVER };
-	int result = poll_wait_any(&c, deadline);
+	int result = entries ? poll_wait_any(&c, deadline) : -ENOMEM;
 
 	free(entries);
 	return result;

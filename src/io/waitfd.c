@@ -116,11 +116,6 @@ static void waitfd_unwait(struct waiter *w)
 }
 
 /* Commit step of the wait. */
-static void waitfd_commit_unlock(void *pd)
-{
-	unlock(&((struct polldesc *)pd)->lock, LR_POLLDESC);
-}
-
 /* True if no event has come and no deadline expired since step 1.  Under pd->lock. */
 static bool unchanged(struct waitfd *rw)
 {
@@ -230,7 +225,7 @@ static int wait_both(struct waitfd *rw, int64_t deadline)
 	}
 	rw->token = -1;
 	rw->parked = true;
-	result = wait_on(first->w, side_reasons[rw->sides], waitfd_unwait, waitfd_commit_unlock, pd,
+	result = wait_on(first->w, side_reasons[rw->sides], waitfd_unwait, fd_commit_unlock, pd,
 			 deadline);
 
 	if (result)

@@ -260,10 +260,8 @@ void owner_closes(struct polldesc *pd)
 
 static bool has_other(const struct polldesc *pd)
 {
-	struct adopter users[] = { user_of(&pd->side[0]), user_of(&pd->side[1]) };
-
 	return ld_rlx(&pd->side[0].head) || ld_rlx(&pd->side[1].head) || pd->entries ||
-	       owner_is_alive(&pd->owner) || owner_is_alive(&users[0]) || owner_is_alive(&users[1]);
+	       count_members(pd) > 0;
 }
 
 bool owner_lost(struct polldesc *pd)

@@ -631,24 +631,25 @@ int gmp_group_try_go(gmp_group *g, int (*fn)(void *arg), void *arg)
 	return group_begin(g, fn, arg);
 }
 
-int gmp_group_wait(gmp_group *g)
+static int group_wait(gmp_group *g, int (*wait)(gmp_group *g, int64_t deadline), int64_t deadline,
+		      const char *call)
 {
 	if (!g)
 		return -EINVAL;
-	group_check(g, __func__);
+	group_check(g, call);
 	if (run_is_over(g))
 		return -ESRCH;
-	return on_green_thread(wait_for_all, g, GMP_FOREVER);
+	return on_green_thread(wait, g, deadline);
+}
+
+int gmp_group_wait(gmp_group *g)
+{
+	return group_wait(g, wait_for_all, GMP_FOREVER, __func__);
 }
 
 int gmp_group_wait_until(gmp_group *g, int64_t deadline)
 {
-	if (!g)
-		return -EINVAL;
-	group_check(g, __func__);
-	if (run_is_over(g))
-		return -ESRCH;
-	return on_green_thread(wait_for_all_until, g, deadline);
+	return group_wait(g, wait_for_all_until, deadline, __func__);
 }
 
 int gmp_group_running(gmp_group *g)

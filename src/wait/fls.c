@@ -134,28 +134,18 @@ static void (*destructor(gmp_key k))(void *)
 
 /* --- the calling thread's table --- */
 
-static noinline struct locals *own_table_slow(void)
+static noinline struct locals **own_place(void)
 {
 	struct g *gp = own_green();
 
-	return gp ? gp->locals : gmp__external_locals();
+	return gp ? &gp->locals : gmp__external_locals();
 }
 
 static inline struct locals *own_table(void)
 {
 	struct m *m = getm();
 
-	return likely(m != NULL) ? m->curg->locals : own_table_slow();
-}
-
-static void set_own_table(struct locals *l)
-{
-	struct g *gp = own_green();
-
-	if (gp)
-		gp->locals = l;
-	else
-		gmp__set_external_locals(l);
+	return likely(m != NULL) ? m->curg->locals : *own_place();
 }
 
 void *gmp_key_get(gmp_key k)
@@ -224,8 +214,8 @@ static void external_thread_ended(void *arg)
 {
 	(void)arg;
 	run_destructors(NULL);
-	free(gmp__external_locals());
-	gmp__set_external_locals(NULL); /* libc's later destructors may make a new table */
+	free(*gmp__external_locals());
+	*gmp__external_locals() = NULL; /* libc's later destructors may make a new table */
 }
 
 static void make_ended_key(void)
@@ -287,7 +277,7 @@ static int table_grow(struct locals *old)
 			return err;
 		}
 	}
-	set_own_table(l);
+	*own_place() = l;
 	free(old);
 	return 0;
 }
@@ -442,7 +432,7 @@ void fls_forget(struct g *gp)
 void fls_adopt(struct g *gp)
 {
 	/* the values before gmp_run are not freed: malloc may still be locked */
-	gmp__set_external_locals(gp->locals);
+	*gmp__external_locals() = gp->locals;
 	if (gp->locals)
 		watch_thread_end();
 	gp->locals = NULL;
@@ -450,11 +440,11 @@ void fls_adopt(struct g *gp)
 
 void fls_return(struct g *gp)
 {
-	gp->locals = gmp__external_locals();
+	gp->locals = *gmp__external_locals();
 	if (!gp->locals)
 		return;
 	gp->at_end |= AT_END_LOCALS;
-	gmp__set_external_locals(NULL);
+	*gmp__external_locals() = NULL;
 	if (ended_key_made)
 		pthread_setspecific(ended_key, NULL);
 }
