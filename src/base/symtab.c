@@ -94,12 +94,19 @@ static const char *skip_word(const char *p)
 	return p;
 }
 
+static void copy_text(char *out, size_t room, const char *text)
+{
+	size_t n = strnlen(text, room - 1);
+
+	memcpy(out, text, n);
+	out[n] = '\0';
+}
+
 /* "start-end perms offset dev inode    path" */
 static bool parse_map(const char *line, uintptr_t pc, struct location *out)
 {
 	const char *p = line;
 	uint64_t start = parse_hex(&p), end;
-	size_t n;
 
 	if (*p++ != '-')
 		return false;
@@ -109,9 +116,7 @@ static bool parse_map(const char *line, uintptr_t pc, struct location *out)
 	p = skip_word(skip_word(p)); /* " perms " */
 	out->at = parse_hex(&p) + (pc - start);
 	p = skip_word(skip_word(skip_word(p)));
-	n = strnlen(p, PATH_ROOM - 1);
-	memcpy(out->path, p, n);
-	out->path[n] = '\0';
+	copy_text(out->path, sizeof(out->path), p);
 	return true;
 }
 
@@ -284,14 +289,6 @@ static void search_tables(const struct image *im, uint64_t addr, bool local, str
 {
 	if (!search_tables_of(im, SHT_SYMTAB, addr, local, out))
 		search_tables_of(im, SHT_DYNSYM, addr, local, out);
-}
-
-static void copy_text(char *out, size_t room, const char *text)
-{
-	size_t n = strnlen(text, room - 1);
-
-	memcpy(out, text, n);
-	out[n] = '\0';
 }
 
 /* Fill out with the base name of the object, in case no function is found. */

@@ -33,10 +33,8 @@ enum { BACKLOG = 4096 };
 
 /* --- addresses of a socket --- */
 
-typedef int (*name_call)(int fd, struct sockaddr *a, socklen_t *n);
-
-/* The text form of what call returns for fd. */
-static int format_name_of(int fd, name_call call, char *buf, size_t n)
+/* The text form of the address of fd, or of its peer. */
+static int format_name_of(int fd, bool peer, char *buf, size_t n)
 {
 	union address a = { 0 };
 	socklen_t len = sizeof(a);
@@ -51,31 +49,22 @@ static int format_name_of(int fd, name_call call, char *buf, size_t n)
 	struct polldesc *pd = netpoll_find(fd);
 
 	if (pd && netpoll_use(pd)) {
-		result = call(fd, &a.any, &len) == 0 ? 0 : -errno;
+		result = peer ? getpeername(fd, &a.any, &len) : getsockname(fd, &a.any, &len);
+		result = result == 0 ? 0 : -errno;
 		netpoll_unuse(pd);
 	}
 	rt_leave();
 	return result ? result : address_format(&a, len, buf, n);
 }
 
-static int local_name(int fd, struct sockaddr *a, socklen_t *n)
-{
-	return getsockname(fd, a, n);
-}
-
-static int peer_name(int fd, struct sockaddr *a, socklen_t *n)
-{
-	return getpeername(fd, a, n);
-}
-
 int gmp_local_addr(int fd, char *buf, size_t n)
 {
-	return format_name_of(fd, local_name, buf, n);
+	return format_name_of(fd, false, buf, n);
 }
 
 int gmp_peer_addr(int fd, char *buf, size_t n)
 {
-	return format_name_of(fd, peer_name, buf, n);
+	return format_name_of(fd, true, buf, n);
 }
 
 /* --- sockets --- */

@@ -166,18 +166,13 @@ bool keywatch_arrive(const struct m *m, const struct g *gp, struct line *l)
 	return false;
 }
 
-static void *keywatch_symbol(const char *name)
-{
-	return dlsym(RTLD_DEFAULT, name);
-}
-
 void keywatch_begin(void)
 {
 	struct gmp_check_key before[TAKEN_MOST];
 
 	memset(&watch, 0, sizeof(watch));
-	watch.keys = (keys_fn)keywatch_symbol("gmp_check_keys");
-	watch.value = (value_fn)keywatch_symbol("gmp_check_key_value");
+	watch.keys = (keys_fn)dlsym(RTLD_DEFAULT, "gmp_check_keys");
+	watch.value = (value_fn)dlsym(RTLD_DEFAULT, "gmp_check_key_value");
 	if (!watch.keys || !watch.value)
 		return;
 	watch.keys(before, TAKEN_MOST); /* drop the keys that were set before the run */

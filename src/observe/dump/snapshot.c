@@ -265,23 +265,24 @@ static void copy_holder(struct snapshot_wait *v, const struct g *gp)
 	}
 }
 
+bool wait_is_same(const struct wait_id *a, const struct wait_id *b)
+{
+	return a->g == b->g && a->since == b->since && a->key == b->key && a->sp == b->sp &&
+	       a->reason == b->reason;
+}
+
 /* gp is held (SNAPSHOT-1). */
 static void wait_held(struct snapshot_wait *v, const struct g *gp, bool *same)
 {
-	struct snapshot_wait now = { .id = ld_rlx(&gp->id),
-				     .since = ld_rlx(&gp->since),
-				     .key = gp->sudog.key,
-				     .sp = gp->ctx.sp,
-				     .reason = ld_rlx(&gp->reason) };
+	struct wait_id now = { .g = ld_rlx(&gp->id),
+			       .since = ld_rlx(&gp->since),
+			       .key = gp->sudog.key,
+			       .sp = gp->ctx.sp,
+			       .reason = ld_rlx(&gp->reason) };
 
-	*same = v->id == now.id && v->since == now.since && v->key == now.key && v->sp == now.sp &&
-		v->reason == now.reason;
+	*same = wait_is_same(&v->id, &now);
 	if (!*same) {
-		v->id = now.id;
-		v->since = now.since;
-		v->key = now.key;
-		v->sp = now.sp;
-		v->reason = now.reason;
+		v->id = now;
 		v->fn = ld_rlx(&gp->fn);
 		g_copy_name(gp, v->name);
 		trace_parked(&v->trace, &gp->ctx, gp->stack,

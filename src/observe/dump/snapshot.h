@@ -45,14 +45,19 @@ struct snapshot {
 bool snapshot_green(struct snapshot *v, struct g *gp, const struct g *self, uintptr_t caller,
 		    const struct locations *locations);
 
-/* The wait of a parked G. */
-struct snapshot_wait {
-	/* which wait: another one differs in one of these, except a wait at the same location that
-	 * begins within a reading of the coarse clock */
-	uint64_t id;
+/* Which wait: another one differs in one of these, except a wait at the same location that begins
+ * within a reading of the coarse clock. */
+struct wait_id {
+	uint64_t g; /* the id of the G */
 	int64_t since;
 	const void *key, *sp;
 	uint8_t reason; /* enum waitreason */
+};
+bool wait_is_same(const struct wait_id *a, const struct wait_id *b);
+
+/* The wait of a parked G. */
+struct snapshot_wait {
+	struct wait_id id;
 	/* about it */
 	gmp_fn fn; /* as made; see finding_entry */
 	char name[G_NAME_MAX];

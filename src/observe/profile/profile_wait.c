@@ -32,11 +32,8 @@ static const uint32_t locks = 0
 
 /* What the last moment has seen of a G. */
 struct wait_memo {
-	uint64_t id;
-	int64_t since;
-	const void *key, *sp;
+	struct wait_id id;
 	struct trace_count *entry; /* NULL: it did not wait */
-	uint8_t reason;
 };
 
 struct wait_collector {
@@ -79,8 +76,8 @@ static struct trace_count *trace_counts_wait(struct wait_collector *c,
 {
 	struct trace_count key = { .fn = v->fn, .n = v->trace.n, .pc = v->trace.pc };
 
-	trace_counts_green(key.green, v->id, v->name);
-	snprintf(key.label[0], sizeof(key.label[0]), "%s", snapshot_reason(v->reason));
+	trace_counts_green(key.green, v->id.g, v->name);
+	snprintf(key.label[0], sizeof(key.label[0]), "%s", snapshot_reason(v->id.reason));
 	if (c->by_holder && v->holder)
 		trace_counts_green(key.label[1], v->holder, v->holder_name);
 	else if (c->by_holder)
@@ -88,36 +85,29 @@ static struct trace_count *trace_counts_wait(struct wait_collector *c,
 	return trace_counts_find(&c->job->p.counts, &key);
 }
 
-static bool is_same_wait(const struct wait_memo *memo, const struct snapshot_wait *v)
-{
-	return memo->entry && memo->id == v->id && memo->since == v->since && memo->key == v->key &&
-	       memo->sp == v->sp && memo->reason == v->reason;
-}
-
 /* View gp, whose last wait is *memo.  span: time since the last moment; 0: since it parked. */
 static int wait_view(struct wait_collector *c, struct g *gp, struct wait_memo *memo, int64_t span)
 {
 	struct snapshot_wait *v = &c->view;
-	bool traced = false, same;
+	bool traced = false;
 	struct trace_count *e = memo->entry;
 
 	v->id = memo->id;
-	v->since = memo->since;
-	v->key = memo->key;
-	v->sp = memo->entry && !c->by_holder ? memo->sp : NULL; /* another G may hold it now */
-	v->reason = memo->reason;
+	if (!memo->entry || c->by_holder)
+		v->id.sp = NULL; /* no wait is the same: another G may hold the lock now */
 	if (!snapshot_parked(v, gp, c->reasons, &traced)) {
 		memo->entry = NULL;
 		return 0;
 	}
-	same = is_same_wait(memo, v);
+	bool same = memo->entry && wait_is_same(&memo->id, &v->id);
+
 	if (!traced)
 		e = trace_counts_wait(c, v);
 	if (!e)
 		return -ENOMEM;
 	e->value[0] += !same;
-	e->value[1] += span ? span : max_of(os_now() - v->since, (int64_t)0);
-	*memo = (struct wait_memo){ v->id, v->since, v->key, v->sp, e, v->reason };
+	e->value[1] += span ? span : max_of(os_now() - v->id.since, (int64_t)0);
+	*memo = (struct wait_memo){ v->id, e };
 	return 0;
 }
 

@@ -59,7 +59,7 @@ struct server {
 static struct {
 	struct lock lock;
 	struct server *of[SERVERS_MOST];
-	bool claimed; /* SERVER-5 */
+	bool claimed; /* (a) SERVER-5 */
 } servers;
 
 /* --- the servers --- */
@@ -134,20 +134,14 @@ static void client_put(struct client *c)
 
 bool debug_claim(void)
 {
-	bool mine;
+	bool free = false;
 
-	lock(&servers.lock, LR_SERVER);
-	mine = !servers.claimed;
-	servers.claimed = true;
-	unlock(&servers.lock, LR_SERVER);
-	return mine;
+	return cas_rlx(&servers.claimed, &free, true);
 }
 
 void debug_unclaim(void)
 {
-	lock(&servers.lock, LR_SERVER);
-	servers.claimed = false;
-	unlock(&servers.lock, LR_SERVER);
+	st_rlx(&servers.claimed, false);
 }
 
 /* Close *fd, if there is one. */
