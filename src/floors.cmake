@@ -48,6 +48,7 @@ set(GMP_FLOOR0_HEADERS
 	base/arch_${GMP_ARCH}.h
 	base/atomic.h
 	base/base.h
+	base/dl.h
 	base/event.def
 	base/glibc_floor.h
 	base/heap4.h

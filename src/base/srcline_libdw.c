@@ -14,14 +14,13 @@
  */
 #include "base/srcline.h"
 
-#include <dlfcn.h>
 #include <elfutils/libdwfl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <unistd.h>
 
+#include "base/dl.h"
 #include "base/os.h"
 
 enum { HELPER_STACK = 4 << 20 };
@@ -51,31 +50,23 @@ static struct {
 	__typeof__(&dwarf_lineno) lineno;
 } lib;
 
-static bool srcline_symbol(const char *name, void *to)
-{
-	void *fn = dlsym(line.handle, name);
-
-	memcpy(to, &fn,
-	       sizeof(fn)); /* C has no cast from an object pointer to a function pointer */
-	return fn != NULL;
-}
-
 static bool srcline_symbols(void)
 {
-	return srcline_symbol("dwfl_begin", &lib.begin) && srcline_symbol("dwfl_end", &lib.end) &&
-	       srcline_symbol("dwfl_report_begin", &lib.report_begin) &&
-	       srcline_symbol("dwfl_report_end", &lib.report_end) &&
-	       srcline_symbol("dwfl_linux_proc_report", &lib.proc_report) &&
-	       srcline_symbol("dwfl_linux_proc_find_elf", &lib.find_elf) &&
-	       srcline_symbol("dwfl_build_id_find_debuginfo", &lib.find_debuginfo) &&
-	       srcline_symbol("dwfl_addrmodule", &lib.addrmodule) &&
-	       srcline_symbol("dwfl_module_addrname", &lib.addrname) &&
-	       srcline_symbol("dwfl_module_addrdie", &lib.addrdie) &&
-	       srcline_symbol("dwfl_module_nextcu", &lib.nextcu) &&
-	       srcline_symbol("dwarf_haspc", &lib.haspc) &&
-	       srcline_symbol("dwarf_getsrc_die", &lib.getsrc_die) &&
-	       srcline_symbol("dwarf_linesrc", &lib.linesrc) &&
-	       srcline_symbol("dwarf_lineno", &lib.lineno);
+	return dl_find(line.handle, "dwfl_begin", &lib.begin) &&
+	       dl_find(line.handle, "dwfl_end", &lib.end) &&
+	       dl_find(line.handle, "dwfl_report_begin", &lib.report_begin) &&
+	       dl_find(line.handle, "dwfl_report_end", &lib.report_end) &&
+	       dl_find(line.handle, "dwfl_linux_proc_report", &lib.proc_report) &&
+	       dl_find(line.handle, "dwfl_linux_proc_find_elf", &lib.find_elf) &&
+	       dl_find(line.handle, "dwfl_build_id_find_debuginfo", &lib.find_debuginfo) &&
+	       dl_find(line.handle, "dwfl_addrmodule", &lib.addrmodule) &&
+	       dl_find(line.handle, "dwfl_module_addrname", &lib.addrname) &&
+	       dl_find(line.handle, "dwfl_module_addrdie", &lib.addrdie) &&
+	       dl_find(line.handle, "dwfl_module_nextcu", &lib.nextcu) &&
+	       dl_find(line.handle, "dwarf_haspc", &lib.haspc) &&
+	       dl_find(line.handle, "dwarf_getsrc_die", &lib.getsrc_die) &&
+	       dl_find(line.handle, "dwarf_linesrc", &lib.linesrc) &&
+	       dl_find(line.handle, "dwarf_lineno", &lib.lineno);
 }
 
 /* Report the present mappings of the process to libdw. */
@@ -91,9 +82,7 @@ static void srcline_load(void)
 	static Dwfl_Callbacks callbacks;
 
 	line.tried = true;
-	if (!getauxval(AT_BASE)) /* a static program: dlopen would load a second libc */
-		return;
-	line.handle = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
+	line.handle = dl_load("libdw.so.1");
 	if (!line.handle || !srcline_symbols())
 		return;
 	callbacks.find_elf = lib.find_elf;

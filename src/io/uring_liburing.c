@@ -2,14 +2,13 @@
 /* io_uring through liburing: see uring.h. */
 #include "io/uring.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <liburing.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <unistd.h>
 
+#include "base/dl.h"
 #include "base/errtext.h"
 #include "base/san.h"
 #include "io/fd.h"
@@ -56,23 +55,15 @@ static struct {
 	unsigned (*peek_batch_cqe)(struct io_uring *r, struct io_uring_cqe **cqes, unsigned n);
 } lib;
 
-static bool find_symbol(void *handle, const char *name, void *to)
-{
-	void *fn = dlsym(handle, name);
-
-	memcpy(to, &fn, sizeof(fn)); /* C has no cast from an object to a function */
-	return fn != NULL;
-}
-
 static bool find_symbols(void *handle)
 {
-	return find_symbol(handle, "io_uring_queue_init_params", &lib.queue_init_params) &&
-	       find_symbol(handle, "io_uring_queue_exit", &lib.queue_exit) &&
-	       find_symbol(handle, "io_uring_get_probe_ring", &lib.get_probe_ring) &&
-	       find_symbol(handle, "io_uring_free_probe", &lib.free_probe) &&
-	       find_symbol(handle, "io_uring_submit_and_wait", &lib.submit_and_wait) &&
-	       find_symbol(handle, "io_uring_peek_batch_cqe", &lib.peek_batch_cqe) &&
-	       find_symbol(handle, "io_uring_submit", &lib.submit);
+	return dl_find(handle, "io_uring_queue_init_params", &lib.queue_init_params) &&
+	       dl_find(handle, "io_uring_queue_exit", &lib.queue_exit) &&
+	       dl_find(handle, "io_uring_get_probe_ring", &lib.get_probe_ring) &&
+	       dl_find(handle, "io_uring_free_probe", &lib.free_probe) &&
+	       dl_find(handle, "io_uring_submit_and_wait", &lib.submit_and_wait) &&
+	       dl_find(handle, "io_uring_peek_batch_cqe", &lib.peek_batch_cqe) &&
+	       dl_find(handle, "io_uring_submit", &lib.submit);
 }
 
 /* Errors for want of a resource: a later attempt may succeed. */
@@ -102,9 +93,7 @@ static int load_library(void)
 {
 	if (lib.submit)
 		return 0;
-	if (!getauxval(AT_BASE)) /* a static program: dlopen would load a second libc */
-		return -ELIBACC;
-	void *handle = dlopen("liburing.so.2", RTLD_NOW | RTLD_LOCAL);
+	void *handle = dl_load("liburing.so.2");
 
 	if (!handle)
 		return load_error();

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <link.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
 
@@ -41,11 +42,8 @@ static ptrdiff_t from_self(const void *p)
 static bool name_module(struct tls_module *m, const char *path)
 {
 	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-	size_t n = 0;
 
-	for (; base[n] && n < sizeof(m->name) - 1; n++)
-		m->name[n] = base[n];
-	m->name[n] = '\0';
+	snprintf(m->name, sizeof(m->name), "%s", base);
 	return getauxval(AT_BASE) && !object_is_systems(base);
 }
 

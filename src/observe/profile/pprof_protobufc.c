@@ -8,7 +8,6 @@
  */
 #include "observe/profile/pprof.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -16,8 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 
+#include "base/dl.h"
 #include "base/finding.h"
 #include "observe/profile/pc_map.h"
 #include <pprof_message.pb-c.h>
@@ -68,28 +67,17 @@ void protobuf_c_message_free_unpacked(ProtobufCMessage *message, ProtobufCAlloca
 	(void)allocator;
 }
 
-static bool find_function(void *handle, const char *name, void *to)
-{
-	void *fn = dlsym(handle, name);
-
-	memcpy(to, &fn, sizeof(fn)); /* C has no cast from an object to a function */
-	return fn != NULL;
-}
-
 static void load_protobufc(void)
 {
 	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 	void *handle;
 
-	if (!getauxval(AT_BASE)) /* a static program: dlopen would load a second libc */
-		return;
 	pthread_mutex_lock(&mutex);
 	if (!ld_rlx(&lib_ready)) {
-		handle = dlopen("libprotobuf-c.so.1", RTLD_NOW | RTLD_LOCAL);
+		handle = dl_load("libprotobuf-c.so.1");
 		if (handle &&
-		    find_function(handle, "protobuf_c_message_get_packed_size",
-				  &lib.get_packed_size) &&
-		    find_function(handle, "protobuf_c_message_pack", &lib.pack))
+		    dl_find(handle, "protobuf_c_message_get_packed_size", &lib.get_packed_size) &&
+		    dl_find(handle, "protobuf_c_message_pack", &lib.pack))
 			st_rel(&lib_ready, 1u); /* ORD(pprof.lib) */
 		else if (handle)
 			dlclose(handle);
