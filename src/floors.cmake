@@ -49,6 +49,7 @@ set(GMP_FLOOR0_HEADERS
 	base/atomic.h
 	base/base.h
 	base/dl.h
+	base/dlist.h
 	base/event.def
 	base/glibc_floor.h
 	base/heap4.h

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <unistd.h>
 
+#include "base/dlist.h"
 #include "base/lock.h"
 #include "enter.h"
 #include "proc.h"
@@ -18,13 +19,9 @@ void leftover_add(struct leftover *l, void (*end)(void *arg), void *arg)
 {
 	l->end = end;
 	l->arg = arg;
-	l->from = &left.first;
 	l->thread = thread_m();
 	lock(&left.lock, LR_LEFTOVER);
-	l->link = left.first;
-	if (l->link)
-		l->link->from = &l->link;
-	left.first = l;
+	dlist_add(&left.first, l);
 	unlock(&left.lock, LR_LEFTOVER);
 }
 
@@ -36,17 +33,10 @@ void leftover_close(void *fd)
 		close(n);
 }
 
-static void leftover_unlink_locked(struct leftover *l)
-{
-	*l->from = l->link;
-	if (l->link)
-		l->link->from = l->from;
-}
-
 void leftover_del(struct leftover *l)
 {
 	lock(&left.lock, LR_LEFTOVER);
-	leftover_unlink_locked(l);
+	dlist_del(l);
 	unlock(&left.lock, LR_LEFTOVER);
 }
 
@@ -55,10 +45,10 @@ static struct leftover *leftover_pop_of(const struct m *m)
 	struct leftover *l;
 
 	lock(&left.lock, LR_LEFTOVER);
-	for (l = left.first; l && l->thread != m; l = l->link)
+	for (l = left.first; l && l->thread != m; l = l->next)
 		;
 	if (l)
-		leftover_unlink_locked(l);
+		dlist_del(l);
 	unlock(&left.lock, LR_LEFTOVER);
 	return l;
 }
@@ -71,7 +61,7 @@ void leftovers_killed(const struct m *m)
 
 void leftovers_fini(void)
 {
-	for (struct leftover *l = left.first; l; l = l->link)
+	for (struct leftover *l = left.first; l; l = l->next)
 		l->end(l->arg);
 	left.first = NULL;
 }

@@ -21,7 +21,7 @@ struct leftover {
 	/* frees the resource: closes, frees memory; calls no function of gmp */
 	void (*end)(void *arg);
 	void *arg;
-	struct leftover *link, **from;
+	struct leftover *next, **at;
 	const struct m *thread; /* the M of a G with its own OS thread; otherwise NULL */
 };
 

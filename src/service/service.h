@@ -24,6 +24,7 @@
 
 #include "base/atomic.h"
 #include "base/base.h"
+#include "base/dlist.h"
 #include "base/heap4.h"
 #include "base/lock.h"
 #include "base/object.h"

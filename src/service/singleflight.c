@@ -61,22 +61,6 @@ static gmp_key flight_key; /* fls key: the flight that the thread computes */
 
 /* --- the table, under the lock --- */
 
-static void flight_link(struct flight **list, struct flight *f)
-{
-	f->next = *list;
-	f->at = list;
-	if (f->next)
-		f->next->at = &f->next;
-	*list = f;
-}
-
-static void flight_unlink(struct flight *f)
-{
-	*f->at = f->next;
-	if (f->next)
-		f->next->at = f->at;
-}
-
 static uint64_t flight_hash(const void *key, size_t size)
 {
 	const unsigned char *b = key;
@@ -108,7 +92,7 @@ static void table_grow(gmp_singleflight *t)
 	for (size_t i = 0; i < t->size; i++) {
 		for (struct flight *f = t->list[i], *next; f; f = next) {
 			next = f->next;
-			flight_link(&list[f->hash & (size - 1)], f);
+			dlist_add(&list[f->hash & (size - 1)], f);
 		}
 	}
 	free(t->list);
@@ -119,7 +103,7 @@ static void table_grow(gmp_singleflight *t)
 static void table_insert(gmp_singleflight *t, struct flight *f)
 {
 	table_grow(t);
-	flight_link(&t->list[f->hash & (t->size - 1)], f);
+	dlist_add(&t->list[f->hash & (t->size - 1)], f);
 	f->in_table = true;
 	t->n++;
 }
@@ -129,8 +113,8 @@ static void table_remove(struct flight *f)
 {
 	if (!f->in_table)
 		return;
-	flight_unlink(f);
-	flight_link(&f->table->aside, f);
+	dlist_del(f);
+	dlist_add(&f->table->aside, f);
 	f->in_table = false;
 	f->table->n--;
 }
@@ -183,7 +167,7 @@ static void flight_release(struct flight *f)
 	bool last = --f->holders == 0;
 
 	if (last)
-		flight_unlink(f);
+		dlist_del(f);
 	unlock(&t->lock, LR_SERVICE);
 	if (last)
 		free(f);

@@ -38,6 +38,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/dlist.h"
 #include "enter.h"
 #include "park.h"
 #include "spawn.h"
@@ -56,7 +57,7 @@ struct lookup {
 	int err;
 	bool finished, abandoned; /* under the lock */
 	gmp_sem done;
-	struct lookup *link, **from; /* under the lock */
+	struct lookup *next, **at; /* under the lock */
 };
 
 static struct {
@@ -68,24 +69,6 @@ static struct {
 void resolve_init(int most)
 {
 	resolver.slots = (gmp_sem)GMP_SEM_INIT(most);
-}
-
-/* --- the list; under the lock --- */
-
-static void lookup_link(struct lookup *l)
-{
-	l->link = resolver.first;
-	l->from = &resolver.first;
-	if (l->link)
-		l->link->from = &l->link;
-	resolver.first = l;
-}
-
-static void lookup_unlink(struct lookup *l)
-{
-	*l->from = l->link;
-	if (l->link)
-		l->link->from = l->from;
 }
 
 /* --- lookups --- */
@@ -124,7 +107,7 @@ void resolve_fini(void)
 	struct lookup *l;
 
 	while ((l = resolver.first)) {
-		lookup_unlink(l);
+		dlist_del(l);
 		lookup_free(l);
 	}
 }
@@ -145,7 +128,7 @@ static void lookup_finish(struct lookup *l)
 
 	l->finished = true;
 	if (alone)
-		lookup_unlink(l);
+		dlist_del(l);
 	else
 		gmp_sem_release(&l->done, 1); /* under the lock: the caller may free l after that */
 	unlock(&resolver.lock, LR_NAMES);
@@ -202,7 +185,7 @@ static int lookup_take(struct lookup *l, int err, struct addrinfo **res)
 	bool finished = l->finished;
 
 	if (finished)
-		lookup_unlink(l);
+		dlist_del(l);
 	else
 		l->abandoned = true;
 	unlock(&resolver.lock, LR_NAMES);
@@ -241,13 +224,13 @@ static int lookup_until(const char *host, const char *service, const struct addr
 	if (!l)
 		return EAI_MEMORY;
 	lock(&resolver.lock, LR_NAMES);
-	lookup_link(l);
+	dlist_add(&resolver.first, l);
 	unlock(&resolver.lock, LR_NAMES);
 	int err = lookup_begin(l, deadline);
 
 	if (err) {
 		lock(&resolver.lock, LR_NAMES);
-		lookup_unlink(l);
+		dlist_del(l);
 		unlock(&resolver.lock, LR_NAMES);
 		free(l);
 		return eai_of(err);
