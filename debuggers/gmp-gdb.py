@@ -206,7 +206,7 @@ class Green:
 
     def what(self):
         """The state and the reason of the wait."""
-        text = variable("states", is_texts_from("free"))[int(self.gp["status"])].string()
+        text = variable("snapshot_states", is_texts_from("free"))[int(self.gp["status"])].string()
         if self.state == "G_WAITING":
             kinds = variable("wait_kinds", is_wait_kinds)
             return "%s (%s)" % (text, kinds[int(self.gp["reason"])]["text"].string())

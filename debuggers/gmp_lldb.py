@@ -290,7 +290,7 @@ class World:
         self.made = gs.GetChildMemberWithName("made").GetValueAsUnsigned()
         names = gs.GetChildMemberWithName("names")
         self.names = names.GetValueAsUnsigned()
-        self.statuses = self.memory.texts("states", "free")
+        self.statuses = self.memory.texts("snapshot_states", "free")
         self.reasons = self.memory.texts("wait_kinds", "nothing", "text")
         self.name_most = 64  # G_NAME_MAX
         self.layout = Layout(arena.GetType().GetPointeeType(), "ctx.sp", "stack", "status",

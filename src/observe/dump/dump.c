@@ -300,7 +300,7 @@ static void write_head(struct dump *d)
 	for (unsigned s = 0; s < countof(in); s++) {
 		if (s == G_FREE || s == G_DEAD)
 			continue;
-		line_add_sig(l, "%s%u %s", before, in[s], snapshot_state(s));
+		line_add_sig(l, "%s%u %s", before, in[s], snapshot_states[s]);
 		before = ", ";
 	}
 	line_add_sig(l, "; %u ended and not joined", in[G_DEAD]);

@@ -15,21 +15,11 @@
 
 enum { CASES_MOST = 6 }; /* of a select that are shown */
 
-static const char *const states[] = {
+const char *const snapshot_states[] = {
 #define GSTATUS(name, text, edges) [name] = text,
 #include "gstatus.def"
 #undef GSTATUS
 };
-
-const char *snapshot_reason(unsigned reason)
-{
-	return wait_kinds[reason].text;
-}
-
-const char *snapshot_state(unsigned status)
-{
-	return states[status];
-}
 
 const char *const snapshot_p_states[] = {
 	[P_IDLE] = "idle",
@@ -157,10 +147,10 @@ static void snapshot_held(struct snapshot *v, const struct g *gp)
 static const char *state_of(const struct g *gp, uint8_t status, uint32_t wait)
 {
 	if (status == G_WAITING) /* not parked yet, or woken */
-		return states[wait == WAITER_IDLE ? G_RUNNING : G_RUNNABLE];
+		return snapshot_states[wait == WAITER_IDLE ? G_RUNNING : G_RUNNABLE];
 	if (status == G_RUNNABLE && !ld_rlx(&gp->stack))
 		return "runnable, not begun";
-	return states[status];
+	return snapshot_states[status];
 }
 
 /* "in read() of fd 5 (pipe:[12])"; "in compute+0x40", and the backtrace. */

@@ -82,11 +82,8 @@ struct g *snapshot_awaited(const struct g *gp);
 /* Return what gp waits for: an address, the number of a file descriptor, or 0.  As above. */
 uintptr_t snapshot_object(const struct g *gp);
 
-/* Return the text of a wait reason; of a state. */
-const char *snapshot_reason(unsigned reason);
-const char *snapshot_state(unsigned status);
-/* The texts of the states of a P. */
+/* The texts of the states of a G, and of a P. */
 enum { P_STATUSES = P_STATUS_MASK + 1 };
-extern const char *const snapshot_p_states[P_STATUSES];
+extern const char *const snapshot_states[G_DEAD + 1], *const snapshot_p_states[P_STATUSES];
 
 #endif

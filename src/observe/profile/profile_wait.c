@@ -77,7 +77,7 @@ static struct trace_count *trace_counts_wait(struct wait_collector *c,
 	struct trace_count key = { .fn = v->fn, .n = v->trace.n, .pc = v->trace.pc };
 
 	trace_counts_green(key.green, v->id.g, v->name);
-	snprintf(key.label[0], sizeof(key.label[0]), "%s", snapshot_reason(v->id.reason));
+	snprintf(key.label[0], sizeof(key.label[0]), "%s", wait_kinds[v->id.reason].text);
 	if (c->by_holder && v->holder)
 		trace_counts_green(key.label[1], v->holder, v->holder_name);
 	else if (c->by_holder)
@@ -181,7 +181,7 @@ static int trace_counts_brief(struct profile_job *job, const struct snapshot *v)
 		snprintf(key.label[0], sizeof(key.label[0]), "%s", v->state);
 	else
 		snprintf(key.label[0], sizeof(key.label[0]), "waiting: %s",
-			 snapshot_reason(v->reason));
+			 wait_kinds[v->reason].text);
 	e = trace_counts_find(&job->p.counts, &key);
 	if (!e)
 		return -ENOMEM;

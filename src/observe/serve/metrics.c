@@ -107,46 +107,34 @@ static void put_latency(struct debug_request *r, const gmp_stats *s)
 
 /* --- Ps --- */
 
-static uint64_t p_running(struct p *pp)
-{
-	return (ld_rlx(&pp->status) & P_STATUS_MASK) == P_RUNNING;
-}
+struct p_values {
+	uint64_t running, runnext, ring, yielded, timers, switches;
+};
 
-static uint64_t p_runnext(struct p *pp)
+static struct p_values p_read(struct p *pp)
 {
-	return ld_rlx(&pp->runnext) != NULL;
-}
-
-static uint64_t p_ring(struct p *pp)
-{
-	return runq_first(pp);
-}
-
-static uint64_t p_yielded(struct p *pp)
-{
-	return runq_yielded(pp);
-}
-
-static uint64_t p_timers(struct p *pp)
-{
-	return timers_count_unlocked(pp);
-}
-
-static uint64_t p_switches(struct p *pp)
-{
-	return ld_rlx(&pp->count.switches);
+	return (struct p_values){
+		.running = (ld_rlx(&pp->status) & P_STATUS_MASK) == P_RUNNING,
+		.runnext = ld_rlx(&pp->runnext) != NULL,
+		.ring = runq_first(pp),
+		.yielded = runq_yielded(pp),
+		.timers = timers_count_unlocked(pp),
+		.switches = ld_rlx(&pp->count.switches),
+	};
 }
 
 static const struct p_metric {
+	size_t at; /* in struct p_values */
 	const char *name, *type, *help;
-	uint64_t (*get)(struct p *pp);
 } p_metrics[] = {
-	{ "gmp_p_running", "gauge", "Whether an OS thread runs the P.", p_running },
-	{ "gmp_p_runnext", "gauge", "Whether the P has a runnext.", p_runnext },
-	{ "gmp_p_queue", "gauge", "Green threads in the ring of the P.", p_ring },
-	{ "gmp_p_yielded", "gauge", "Green threads of the P that have yielded.", p_yielded },
-	{ "gmp_p_timers", "gauge", "Armed timers of the P.", p_timers },
-	{ "gmp_p_switches_total", "counter", "Times that a green thread got the P.", p_switches },
+#define AT(field) offsetof(struct p_values, field)
+	{ AT(running), "gmp_p_running", "gauge", "Whether an OS thread runs the P." },
+	{ AT(runnext), "gmp_p_runnext", "gauge", "Whether the P has a runnext." },
+	{ AT(ring), "gmp_p_queue", "gauge", "Green threads in the ring of the P." },
+	{ AT(yielded), "gmp_p_yielded", "gauge", "Green threads of the P that have yielded." },
+	{ AT(timers), "gmp_p_timers", "gauge", "Armed timers of the P." },
+	{ AT(switches), "gmp_p_switches_total", "counter", "Times that a green thread got the P." },
+#undef AT
 };
 
 static void put_ps(struct debug_request *r)
@@ -157,9 +145,12 @@ static void put_ps(struct debug_request *r)
 		const struct p_metric *m = &p_metrics[k];
 
 		put_head(r, m->name, "", m->type, m->help);
-		for (int i = 0; i < n; i++)
+		for (int i = 0; i < n; i++) {
+			struct p_values v = p_read(sched.allp[i]);
+
 			debug_print(r, "%s{p=\"%d\"} %llu\n", m->name, i,
-				    (unsigned long long)m->get(sched.allp[i]));
+				    (unsigned long long)*(uint64_t *)((char *)&v + m->at));
+		}
 	}
 }
 

@@ -19,6 +19,7 @@
 #include "gmp.h"
 #include "io/cleanup.h"
 #include "observe/serve/server.h"
+#include "observe/trace/tracefile.h"
 #include "observe/trace/tracing.h"
 
 /* Steps 2 to 4. */
@@ -36,7 +37,7 @@ static void send_trace(struct debug_request *r, int from)
 		if (!asked && (n < 0 || gone || gmp_now() >= until)) {
 			asked = true;
 			gmp_fd_set_deadline(from, GMP_READ, GMP_FOREVER);
-			tracing_ask_stop();
+			tracefile_ask_stop();
 		} else if (n < 0) {
 			break;
 		}

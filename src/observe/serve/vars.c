@@ -181,7 +181,7 @@ static void put_green(struct debug_request *r, const struct snapshot *v, int64_t
 		debug_print(r, ",\"cpu_ns\":null");
 	debug_print(r, ",\"wait_ns\":%llu,\"wait\":",
 		    v->state ? 0ULL : (ull)max_of(now - v->since, INT64_C(0)));
-	put_string(r, v->state ? "" : snapshot_reason(v->reason));
+	put_string(r, v->state ? "" : wait_kinds[v->reason].text);
 	debug_print(r, "}");
 }
 

@@ -263,7 +263,7 @@ static void add_status(const struct g *gp, uint8_t status)
 		status = ld_rlx(&gp->awaits) ? G_WAITING : G_RUNNING;
 	add(" status=%s", names[status]);
 	if (status == G_WAITING)
-		add("(%s)", snapshot_reason(ld_rlx(&gp->reason)));
+		add("(%s)", wait_kinds[ld_rlx(&gp->reason)].text);
 }
 
 /* Bytes that are not printable ASCII become '?'. */

@@ -196,13 +196,13 @@ static void put_labels(void)
 	static const char *const threads[] = { "writer", "M", "sysmon", "external" };
 
 	for (unsigned i = 0; i < WAIT_REASONS; i++)
-		put_own(EVENT_LABEL, LABEL_REASON, i, 0, 0, snapshot_reason(i));
+		put_own(EVENT_LABEL, LABEL_REASON, i, 0, 0, wait_kinds[i].text);
 	for (unsigned i = 0; i < GMP_LATENCY_CAUSES; i++)
 		put_own(EVENT_LABEL, LABEL_CAUSE, i, 0, 0, latency_causes[i]);
 	for (unsigned i = 0; i < countof(queues); i++)
 		put_own(EVENT_LABEL, LABEL_QUEUE, i, 0, 0, queues[i]);
 	for (unsigned i = 0; i <= G_DEAD; i++)
-		put_own(EVENT_LABEL, LABEL_STATE, i, 0, 0, snapshot_state(i));
+		put_own(EVENT_LABEL, LABEL_STATE, i, 0, 0, snapshot_states[i]);
 	for (unsigned i = 0; i < countof(threads); i++)
 		put_own(EVENT_LABEL, LABEL_THREAD, i, 0, 0, threads[i]);
 	for (unsigned i = 0; i < P_STATUSES; i++)

@@ -148,11 +148,6 @@ int tracing_start_pipe(int fd)
 	return err;
 }
 
-void tracing_ask_stop(void)
-{
-	tracefile_ask_stop();
-}
-
 /* The file is opened after claim: a refused call leaves the file of the trace that is on as it
  * is.  In blocking code, where shutdown kills no G. */
 static int start_file(const char *path, enum trace_owner owner)

@@ -38,10 +38,8 @@ enum trace_owner {
 /* Trace into the write end of a pipe (os_pipe), which is closed at the end of the trace, or if the
  * call fails.  Returns as gmp_trace_start.  In a run. */
 int tracing_start_pipe(int fd);
-/* Ask that the trace ends: the reader then gets the rest, and an end of file.  Does not wait. */
-void tracing_ask_stop(void);
-/* The same, and wait.  Returns 0 or the error of a write.  If the reader has read to the end of
- * file, it does not wait for long. */
+/* End the trace, as tracefile_ask_stop does, and wait.  Returns 0 or the error of a write.  If the
+ * reader has read to the end of file, it does not wait for long. */
 int tracing_stop_pipe(void);
 
 /* Account CPU time for the next `ns`, beside the accounting of a trace and of GMP_DEBUG=cputime.
