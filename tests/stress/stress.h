@@ -7,7 +7,7 @@
 #ifndef TESTS_STRESS_H
 #define TESTS_STRESS_H
 
-#include "../runtime/io_util.h"
+#include "io/io_util.h"
 
 #include <time.h>
 

@@ -6,7 +6,7 @@
  * floors 0..6, wrap: wait_on ready chan_unlink shutdown_kill_all gmp__unlock_check
  */
 #define _GNU_SOURCE 1
-#include "../runtime/util.h"
+#include "util.h"
 
 #include "chan.h"
 #include "park.h"

@@ -4,7 +4,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "io_util.h"
+#include "io/io_util.h"
 
 enum { GREENS = 32, MOVES = 200 };
 

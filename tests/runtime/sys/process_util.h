@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "io_util.h"
+#include "io/io_util.h"
 
 /* Does the kernel have pidfds (Linux 5.3)? Without them the pidfd of a process is -1. Flags that no
  * kernel knows tell this call from gmp's (tests/oldkernel). */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The part of runtime/stacks.c for aarch64. */
+/* The part of stacks.c for aarch64. */
 #ifndef TESTS_RUNTIME_STACKS_AARCH64_H
 #define TESTS_RUNTIME_STACKS_AARCH64_H
 

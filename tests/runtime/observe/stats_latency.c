@@ -2,7 +2,7 @@
 /* Tests that gmp_stats shows scheduling latency: what is sampled, and that a stall is seen. */
 #include <stdbool.h>
 
-#include "io_util.h"
+#include "io/io_util.h"
 
 enum { STALL_MS = 200, SEEN_MS = 100, STALL_MOST_MS = 10000, NAP_MS = 20 };
 

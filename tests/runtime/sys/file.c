@@ -4,7 +4,7 @@
  * nothing.
  */
 #define _GNU_SOURCE 1
-#include "io_util.h"
+#include "io/io_util.h"
 
 #include <signal.h>
 #include <stdbool.h>

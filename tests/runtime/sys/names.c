@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests name lookup with a resolver that answers, fails or stays silent as each case asks. */
 #define _GNU_SOURCE 1
-#include "io_util.h"
+#include "io/io_util.h"
 
 #include <dlfcn.h>
 #include <netdb.h>

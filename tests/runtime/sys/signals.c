@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests signals delivered to channels: subscription, full channels, dispositions, shutdown. */
 #define _GNU_SOURCE 1
-#include "io_util.h"
+#include "io/io_util.h"
 
 #include <signal.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The part of runtime/stacks.c for x86-64. */
+/* The part of stacks.c for x86-64. */
 #ifndef TESTS_RUNTIME_STACKS_X86_64_H
 #define TESTS_RUNTIME_STACKS_X86_64_H
 

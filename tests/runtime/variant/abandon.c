@@ -13,9 +13,9 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "preempt_util.h"
+#include "monitor/preempt_util.h"
 
-#include "runtime_util.h"
+#include "run/runtime_util.h"
 
 /* The end of a run waits for so long: abandon.c. */
 #define GRACE SEC

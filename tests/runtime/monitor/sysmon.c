@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests fairness: Gs that compute, or whose calls never wait, do not starve others (sysmon). */
-#include "io_util.h"
+#include "io/io_util.h"
 
 static atomic_int stop, ran;
 

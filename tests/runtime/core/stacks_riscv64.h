@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The part of runtime/stacks.c for riscv64. */
+/* The part of stacks.c for riscv64. */
 #ifndef TESTS_RUNTIME_STACKS_RISCV64_H
 #define TESTS_RUNTIME_STACKS_RISCV64_H
 

@@ -6,7 +6,7 @@
 
 #include "runtime_util.h"
 #include "shadow.h"
-#include "stderr_util.h"
+#include "observe/stderr_util.h"
 
 static void need_fake(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests name lookup through libc's resolver with a name server that never answers. */
 #define _GNU_SOURCE 1
-#include "io_util.h"
+#include "io/io_util.h"
 
 #include <fcntl.h>
 #include <net/if.h>

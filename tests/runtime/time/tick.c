@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests gmp_tick: arrival times, values, slow readers, free and shutdown. */
-#include "chan_util.h"
+#include "chan/chan_util.h"
 
 static int64_t recv_tick(gmp_chan *c)
 {

@@ -10,7 +10,7 @@
 #include <sched.h>
 #include <sys/wait.h>
 
-#include "stderr_util.h"
+#include "observe/stderr_util.h"
 
 enum {
 	HOGS = 16,

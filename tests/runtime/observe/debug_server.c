@@ -3,7 +3,7 @@
  * Tests that the debug server serves each page, withstands hostile clients, and leaves nothing. The
  * clients are green threads of the same run, and external threads.
  */
-#include "io_util.h"
+#include "io/io_util.h"
 #include "util.h"
 
 #include <sys/stat.h>

@@ -8,7 +8,7 @@
 #include <locale.h>
 #include <stdbool.h>
 
-#include "runtime_util.h"
+#include "run/runtime_util.h"
 
 enum { MANY = 64, ROUNDS = 40, BIG = 3000 };
 

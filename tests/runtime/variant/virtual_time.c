@@ -2,7 +2,7 @@
 /* Tests virtual time: the clock jumps if, and only if, no G can run. */
 #include <time.h>
 
-#include "io_util.h"
+#include "io/io_util.h"
 
 #define HOUR (3600 * SEC)
 
