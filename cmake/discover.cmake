@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 # Read by ctest, before it runs anything: every case that a test program lists is a test.
-# The function gmp_discover(label labels program timeout environment emulator...) is called by the
-# generated file that includes this one; the label is the first part of the program's name, the
-# emulator runs programs of another machine.
-function(gmp_discover label labels program timeout environment)
+# The function gmp_discover(label labels slots program timeout environment emulator...) is called by
+# the generated file that includes this one; the label is the first part of the program's name, the
+# slots are those of tests/CMakeLists.txt, the emulator runs programs of another machine.
+function(gmp_discover label labels slots program timeout environment)
 	get_filename_component(name ${program} NAME)
 	string(REPLACE "_" "." suite ${label})
 	string(LENGTH "${label}_" length) # REGEX REPLACE "^..." would take it off twice
@@ -25,9 +25,6 @@ function(gmp_discover label labels program timeout environment)
 		add_test(${test} ${ARGN} ${program} ${case})
 		set_tests_properties(${test} PROPERTIES
 			LABELS "${labels}" TIMEOUT ${timeout} SKIP_RETURN_CODE 77
-			ENVIRONMENT "${environment}")
-		if(label STREQUAL stress)
-			set_tests_properties(${test} PROPERTIES PROCESSORS 2)
-		endif()
+			PROCESSORS ${slots} ENVIRONMENT "${environment}")
 	endforeach()
 endfunction()

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests preemption of green threads that compute in C++: exceptions, containers, streams, locks. */
+/*
+ * Tests preemption of green threads that compute in C++: exceptions, containers, streams, locks.
+ * Its cases compare times: each needs a CPU.
+ */
 #include <algorithm>
 #include <atomic>
 #include <exception>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * With GMP_DEBUG=check, a green thread that computes for more than 10 ms is reported once, with the
- * place in the program (not in gmp) and advice.
+ * place in the program (not in gmp) and advice. It compares times: it needs a CPU.
  */
 #include <stdlib.h>
 

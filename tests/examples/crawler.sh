@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 # crawler finds every page once, keeps to its limits, and survives what servers send.
+# It compares times: it needs a CPU.
 . "$(dirname "$0")/lib.bash"
 
 crawler=$build/examples/crawler

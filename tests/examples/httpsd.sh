@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 # httpd over TLS, with OpenSSL's blocking interface: files, time limits, the ends of connections.
+# It compares times: it needs a CPU.
 . "$(dirname "$0")/lib.bash"
 . "$(dirname "$0")/httpd.bash"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the CPU time of a thread: CLOCK_THREAD_CPUTIME_ID, RUSAGE_THREAD, and SIGPROF. */
+/*
+ * Tests the CPU time of a thread: CLOCK_THREAD_CPUTIME_ID, RUSAGE_THREAD, and SIGPROF. Its cases
+ * compare times: each needs a CPU.
+ */
 #define _GNU_SOURCE
 #include <sys/resource.h>
 #include <sys/time.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests reads of a connection or a pipe that has waited before: its registration with the poller
- * lasts (posix/wait.c, IOWAIT-9), and no byte, reader or new file of the number is missed.
+ * lasts (posix/wait.c, IOWAIT-9), and no byte, reader or new file of the number is missed. Its
+ * cases compare times: each needs a CPU.
  */
 #define _GNU_SOURCE
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the functions that sleep. */
+/* Tests the functions that sleep. Its cases compare times: each needs a CPU. */
 #define _GNU_SOURCE 1
 #include <sched.h>
 #include <sys/resource.h>

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that CPU time is accounted: of each life of a g struct, of blocking code, in a trace and in
- * the child of a fork.  floors 0..6 */
+/*
+ * Tests that CPU time is accounted: of each life of a g struct, of blocking code, in a trace and in
+ * the child of a fork. Its cases compare times: each needs a CPU.
+ *
+ * floors 0..6
+ */
 #define _GNU_SOURCE 1
 #include "check.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the latency histogram's buckets, and what sysmon records of a P that does not switch. */
+/*
+ * Tests the latency histogram's buckets, and what sysmon records of a P that does not switch. Its
+ * cases compare times: each needs a CPU.
+ */
 #define _GNU_SOURCE 1
 #include "check.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that longrun_classify distinguishes the three causes of a long run. */
+/*
+ * Tests that longrun_classify distinguishes the three causes of a long run. Its cases compare
+ * times: each needs a CPU.
+ */
 #define _GNU_SOURCE 1
 #include "check.h"
 

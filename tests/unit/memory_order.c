@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests the order in which lock-free words change: other threads that read them between any two
- * instructions of the writer see a consistent state. The tests single-step the writer.
+ * instructions of the writer see a consistent state. The tests single-step the writer, some for
+ * seconds of CPU time: each needs a CPU.
  *
  * floors 0..4
  */

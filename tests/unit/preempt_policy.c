@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests which Ps preempt_poll takes. sysmon does not run: an external
- * thread polls instead, at times that the test chooses.
+ * Tests which Ps preempt_poll takes. sysmon does not run: an external thread polls instead, at
+ * times that the test chooses. Its cases compare times: each needs a CPU.
  *
  * floors 0..6, wrap: sysmon_start sysmon_stop
  */

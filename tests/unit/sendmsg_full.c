@@ -2,7 +2,7 @@
 /*
  * Tests the cost of sending a datagram to a peer with a full queue. The kernel reports such a
  * socket as writable all the time, so the sender must back off. The wrapped sendmsg counts the
- * tries.
+ * tries. Its cases compare times: each needs a CPU.
  *
  * floors 0..6, wrap: sendmsg
  */

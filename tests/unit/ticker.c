@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests the firing of a tick step by step: the value sent, the next deadline, and the Gs made
- * runnable.
+ * runnable. Its cases compare times: each needs a CPU.
  *
  * floors 0..6
  */

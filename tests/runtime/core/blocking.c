@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests blocking sections: the P is handed off to other Gs, the G keeps its OS thread, and it gets
- * a P again when the section ends.
+ * a P again when the section ends. Its cases compare times: each needs a CPU.
  */
 #define _GNU_SOURCE 1
 #include "util.h"

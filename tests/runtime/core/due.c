@@ -4,7 +4,7 @@
  * deadlines, and their budget keeps the ring from starvation (source.h, SOURCE-1).
  *
  * The cases that compare an order, or count without atomics, run without preemption: a preempted G
- * runs beside those of the P.
+ * runs beside those of the P. Its cases compare times: each needs a CPU.
  */
 #define _GNU_SOURCE /* RUSAGE_THREAD */
 #include "green_util.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests 100,000 and 1,000,000 green threads at once, and the memory that each of them uses. */
+/*
+ * Tests 100,000 and 1,000,000 green threads at once, and the memory that each of them uses. Each
+ * case computes for seconds: it needs a CPU.
+ */
 #include "green_util.h"
 
 static void tree(void *arg)

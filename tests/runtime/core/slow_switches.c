@@ -6,7 +6,8 @@
  * sysmon asks the P at its next poll, which comes after 1 to 10 ms, so a wait takes up to 11
  * switches. Without sysmon a wait ends at a multiple of 61 switches of the P, and the next wait
  * begins there. On a busy machine a run takes longer, so fewer switches fit into the 10 ms. A wait
- * takes more switches only if the kernel delays sysmon while the P runs.
+ * takes more switches only if the kernel delays sysmon while the P runs. Its cases compare times:
+ * each needs a CPU.
  */
 #include "util.h"
 

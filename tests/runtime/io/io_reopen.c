@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests fds that a library closes and reopens: gmp_fd_wait finds the new file, waiters of the
- * former file get -ECANCELED, and no connection ends the waits of another.
+ * former file get -ECANCELED, and no connection ends the waits of another. Its cases compare times:
+ * each needs a CPU.
  */
 #include "reopen_util.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests preemption: while a G computes, others run, and the G itself observes nothing of it. Its
- * statistics, and how it is configured.
+ * statistics, and how it is configured. Its cases compare times: each needs a CPU.
  */
 #define _GNU_SOURCE 1
 #include "preempt_util.h"

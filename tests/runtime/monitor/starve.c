@@ -2,7 +2,7 @@
 /*
  * Tests that Gs that compute starve nothing, however many they are: sleepers, fds, channels,
  * timers, new Gs, a change of the number of Ps and the end of the run are served beside them, and
- * each of them gets its share of the CPUs.
+ * each of them gets its share of the CPUs. Its cases compare times: each needs a CPU.
  */
 #define _GNU_SOURCE 1
 #include "starve_util.h"

@@ -6,7 +6,7 @@
  *
  * Sysmon finds such a G inside the runtime at nearly every attempt. Once preempted, the G keeps its
  * OS thread and needs no P for most calls. It yields when the sleeper has run some times, and has a
- * P again.
+ * P again. Its cases compare times: each needs a CPU.
  */
 #define _GNU_SOURCE 1
 #include "starve_util.h"

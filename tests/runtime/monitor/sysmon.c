@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests fairness: Gs that compute, or whose calls never wait, do not starve others (sysmon). */
+/*
+ * Tests fairness: Gs that compute, or whose calls never wait, do not starve others (sysmon). Its
+ * cases compare times: each needs a CPU.
+ */
 #include "io/io_util.h"
 
 static atomic_int stop, ran;

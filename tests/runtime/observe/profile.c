@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests that profiles show functions with the CPU time that they use, waits with their time, locks
- * with their holder, and green threads by the place that made them.
+ * with their holder, and green threads by the place that made them. Its cases compare times: each
+ * needs a CPU.
  */
 #include "profile_util.h"
 

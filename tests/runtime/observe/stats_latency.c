@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that gmp_stats shows scheduling latency: what is sampled, and that a stall is seen. */
+/*
+ * Tests that gmp_stats shows scheduling latency: what is sampled, and that a stall is seen. Its
+ * cases compare times: each needs a CPU.
+ */
 #include <stdbool.h>
 
 #include "io/io_util.h"

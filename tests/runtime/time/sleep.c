@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the clock, deadlines, and that a sleep is never short and rarely much too long. */
+/*
+ * Tests the clock, deadlines, and that a sleep is never short and rarely much too long. Its cases
+ * compare times: each needs a CPU.
+ */
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>

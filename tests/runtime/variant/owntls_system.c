@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests own thread-locals (GMP_OWN_TLS) beside the rest of the system: signals, setuid, fork,
- * blocking code, preemption, and the start and end of runs.
+ * blocking code, preemption, and the start and end of runs. setuid waits until each OS thread has
+ * run a handler: each case needs a CPU.
  */
 #define _GNU_SOURCE 1
 #include <grp.h>
