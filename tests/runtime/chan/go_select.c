@@ -165,10 +165,25 @@ static void begin_together(void *all)
 	CHECK_EQ(gmp_select_until(wide, 200, gmp_deadline(US)), -ETIMEDOUT);
 }
 
+/* Returns how much more memory is allocated after n selects, and wide selects that time out. */
+static int64_t growth_of_selects(int n)
+{
+	int64_t before = (int64_t)allocated();
+	gmp_case wide[200];
+	int x;
+
+	select_many(n);
+	for (int i = 0; i < 200; i++)
+		wide[i] = GMP_RECV_CASE(dummy, &x);
+	for (int i = 0; i < n / 1000; i++)
+		CHECK_EQ(gmp_select_until(wide, 200, gmp_deadline(10 * US)), -ETIMEDOUT);
+	return (int64_t)allocated() - before;
+}
+
+/* A leak shows each time. An M that sysmon starts meanwhile, on a busy machine, allocates once. */
 GO_MAIN(select_leaks_no_memory)
 {
-	int n = (int)check_scaled(100000), x;
-	gmp_case wide[200];
+	int n = (int)check_scaled(100000), tries = 1;
 
 	for (int i = 0; i < procs; i++)
 		go(begin_together, &procs);
@@ -176,14 +191,8 @@ GO_MAIN(select_leaks_no_memory)
 	stream = make_ints(0);
 	dummy = make_ints(0);
 	select_many(n);
-	size_t before = allocated();
-
-	select_many(n);
-	for (int i = 0; i < 200; i++)
-		wide[i] = GMP_RECV_CASE(dummy, &x);
-	for (int i = 0; i < n / 1000; i++)
-		CHECK_EQ(gmp_select_until(wide, 200, gmp_deadline(10 * US)), -ETIMEDOUT);
-	CHECK(allocated() <= before + 4096);
+	while (growth_of_selects(n) > 4096)
+		CHECK(tries++ < 5);
 }
 
 /* --- select3.go: which cases wait --- */
