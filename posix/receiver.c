@@ -52,10 +52,8 @@
  *   RECEIVER-6  A signal is sent to the OS thread of a running receiver only if that thread does
  *               not block it (/proc/self/task/TID/status): it would be pending there for good.
  *
- * After a wait for a child settle.c waits for signals on their way (SETTLE-1).
- *
  * SIG_FORWARD is a signal of libc (SIGCANCEL), which is sent to the signal thread by nothing else,
- * and which is blocked there.  siginfo.c packs the siginfo.
+ * and which is blocked there.  siginfo.c packs the siginfo, settle.c waits for signals.
  *
  * Rejected
  *   A pipe to a green thread, as sys/notify.c: a program that closes all fds closes it, too.
