@@ -178,6 +178,8 @@
  *   assertion  -DDONE_SET -DMUTANT_SET_SEEN
  *   assertion  -DDONE_SET -DMUTANT_SETTING
  *   assertion  -DDONE_SET -DMUTANT_SET
+ *   assertion  -DDONE_SET -DMUTANT_FREE
+ *   assertion  -DDONE_SET -DMUTANT_FREE_SEEN
  *   assertion  -DDONE_SET -DMUTANT_DONE_SEEN
  *   assertion  -DONCE -DMUTANT_FINISH_SLOW
  *   assertion  -DONCE -DMUTANT_FINISH
@@ -800,22 +802,30 @@ init { VALUE(WORD, 0) = 1; atomic { run Child(0); run Child(1); run Waiter(2) } 
 #endif
 
 #ifdef DONE_SET
-#define ORDER_SET_SEEN UNLESS(MUTANT_SET_SEEN, ACQ) /* ORD(done): it is freed while it is used */
+/* ORD(done): it is freed while it is used */
+#define ORDER_FREE WEAK(MUTANT_FREE, UNLESS(MUTANT_SET_SEEN, ACQ) + REL, ACQ)
+#define ORDER_SET WEAK(MUTANT_SET, UNLESS(MUTANT_FREE_SEEN, ACQ) + REL, ACQ) /* ORD(done) */
 #define ORDER_SETTING UNLESS(MUTANT_SETTING, REL) /* ORD(done): what came before is not seen */
 #define UNSET 0
 #define SETTING 1
 #define SET 2
-/* MORE: what the caller of gmp_done_set has done before; DATA: the object */
+#define FREED 3
+/* MORE: what the caller of gmp_done_set has done before; DATA, LAST: the object, as the setter and
+ * the caller of gmp_done_free use it */
 proctype Setter(byte me)
 {
-	byte ts;
+	byte ts, s;
 
 	use(MORE);
 	take_lock(0);
 	store(WORD, ORDER_SETTING, SETTING);
 	drop_lock(0);
 	mine(); /* it closes the shards */
-	store(WORD, UNLESS(MUTANT_SET, REL), SET) /* ORD(done): it is freed while it is used */
+	exchange(WORD, SET, ORDER_SET, s);
+	if
+	:: s == FREED -> mine(); use(LAST) /* it releases the object */
+	:: else
+	fi
 }
 
 proctype Getter(byte me)
@@ -835,12 +845,12 @@ proctype Freer(byte me)
 
 	newest[WORD] >= 1;
 	KNOWS(me, WORD) = 1; /* it has seen that the event has happened */
-	s = SETTING;
-	do
-	:: s != SETTING -> break
-	:: else -> load(WORD, ORDER_SET_SEEN, s)
-	od;
-	mine()
+	use(LAST);
+	exchange(WORD, FREED, ORDER_FREE, s);
+	if
+	:: s != SETTING -> mine() /* it releases the object */
+	:: else
+	fi
 }
 
 init { atomic { run Setter(0); run Getter(1); run Freer(2) } }

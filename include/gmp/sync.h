@@ -722,8 +722,8 @@ GMP_API gmp_chan *gmp_done_chan(gmp_done *d);
 /*
  * gmp_done_free - free a done object
  *
- * d  the object; NULL is a no-op. An object with a waiter is misuse. The call waits for a
- *    gmp_done_set that is under way.
+ * d  the object; NULL is a no-op. An object with a waiter is misuse. If a gmp_done_set is still
+ *    under way, its thread releases the memory.
  */
 GMP_API void gmp_done_free(gmp_done *d);
 

@@ -14,13 +14,16 @@
  *   UNSET    the event has not happened
  *   SETTING  it has happened; gmp_done_set still closes the shards.  Set under the lock.
  *   SET      gmp_done_set does not access the object any more.  Set without the lock; final.
+ *   FREED    gmp_done_free was called, and returned, while gmp_done_set closed the shards
  *
  * Invariants
  *   DONE-1  A shard is created, and `set` becomes SETTING, under the lock.  So each shard is either
  *           closed by gmp_done_set or would be created after it; gmp_done_chan then returns shard 0
  *           instead.
  *   -       Shard 0 always exists.
- *   -       Lifetime: gmp_done_free waits until `set` is UNSET or SET.
+ *   DONE-2  Lifetime: gmp_done_free exchanges `set` for FREED, and gmp_done_set SETTING for SET.
+ *           gmp_done_set releases the object if it finds FREED, gmp_done_free unless it finds
+ *           SETTING.  Neither waits: the thread of a gmp_done_set may not run for long.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -34,7 +37,7 @@
 #include "variant.h"
 
 enum { SHARDS = 64 };
-enum done_state { UNSET = 0, SETTING = 1, SET = 2 };
+enum done_state { UNSET = 0, SETTING = 1, SET = 2, FREED = 3 };
 
 struct gmp_done {
 	struct lock lock;
@@ -78,16 +81,21 @@ gmp_done *gmp_done_new(void)
 	return d;
 }
 
+/* DONE-2 */
+static void done_release(gmp_done *d)
+{
+	for (int i = 0; i < SHARDS; i++)
+		shard_free(d->shard[i]);
+	object_free(d, sizeof(*d));
+}
+
 void gmp_done_free(gmp_done *d)
 {
 	if (!d)
 		return;
 	object_claim(d, &d->kind, OBJECT_DONE, "gmp_done_free");
-	while (ld_acq(&d->set) == SETTING) /* ORD(done) */
-		gmp_yield();
-	for (int i = 0; i < SHARDS; i++)
-		shard_free(d->shard[i]);
-	object_free(d, sizeof(*d));
+	if (xchg_seq(&d->set, (uint32_t)FREED) != SETTING) /* ORD(done) */
+		done_release(d);
 }
 
 /*
@@ -137,7 +145,8 @@ int gmp_done_set(gmp_done *d)
 	for (int i = 0; i < SHARDS; i++)
 		if (d->shard[i])
 			gmp_chan_close(d->shard[i]);
-	st_rel(&d->set, SET); /* ORD(done): the last access */
+	if (xchg_seq(&d->set, (uint32_t)SET) == FREED) /* ORD(done): the last access, if not */
+		done_release(d);
 	return 0;
 }
 

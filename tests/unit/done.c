@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests that gmp_done_chan returns a closed channel if the object is set while the channel is made
- * (DONE-1). The wrapped gmp_chan_new sets the object.
+ * (DONE-1), and that gmp_done_free does not wait for a gmp_done_set (DONE-2). The wrapped functions
+ * set the object, and free it.
  *
- * floors 0..6, wrap: gmp_chan_new
+ * floors 0..6, wrap: gmp_chan_new gmp_chan_close
  */
 #define _GNU_SOURCE 1
 #include "check.h"
@@ -64,4 +65,36 @@ static void app(void *arg)
 TEST(done_set_while_channel_is_made_returns_closed_channel)
 {
 	run_procs(2, app, NULL);
+}
+
+/* --- DONE-2: gmp_done_free during gmp_done_set --- */
+
+static int closing; /* (a) */
+
+void __real_gmp_chan_close(gmp_chan *c);
+void __wrap_gmp_chan_close(gmp_chan *c);
+
+/* The waiter frees the object before gmp_done_set has returned. */
+void __wrap_gmp_chan_close(gmp_chan *c)
+{
+	__real_gmp_chan_close(c);
+	if (ld_seq(&closing)) {
+		st_seq(&closing, 0);
+		gmp_done_free(done);
+	}
+}
+
+static void set_while_freed(void *arg)
+{
+	(void)arg;
+	done = gmp_done_new();
+	CHECK(done != NULL);
+	st_seq(&closing, 1);
+	CHECK_EQ(gmp_done_set(done), 0);
+	CHECK_EQ(ld_seq(&closing), 0);
+}
+
+TEST(done_free_during_set_returns_and_the_setter_releases)
+{
+	run_procs(1, set_while_freed, NULL);
 }
