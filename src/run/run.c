@@ -104,8 +104,11 @@ static void *m_main(void *arg)
 static int claim_runtime(void)
 {
 	uint32_t none = RUN_NONE;
+	int err = fork_register(); /* first: a child of fork must find RUN_NONE */
 
 	end_if_abandoned();
+	if (err)
+		return err;
 	if (getm() || gmp__blockedm() || !cas_seq(&sched.state, &none, RUN_STARTING)) /* ORD(run) */
 		return -EBUSY;
 	return 0;
@@ -213,7 +216,7 @@ static int run_validate(const gmp_config *cfg, bool library, struct options *opt
 		return err;
 	if (options->debug & DEBUG_help)
 		options_help(STDERR_FILENO);
-	return fork_register();
+	return 0;
 }
 
 /* Gives `sched`, and what modules keep of the last run, the values of a new run. */
