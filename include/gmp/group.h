@@ -81,6 +81,8 @@ GMP_API gmp_group *gmp_group_new(int limit, int64_t deadline);
  * Threads: any, also a child of the group.
  *
  * Returns 0.
+ * After 0 fn is called, with one exception: if there is no memory for the green thread's first
+ * gmp_key value, the group fails with -ENOMEM instead.
  * Errors, nothing has been started:
  *   -ECANCELED  the calling green thread was cancelled while it waited
  *   -EINVAL     g or fn is NULL
@@ -117,6 +119,7 @@ GMP_API int gmp_group_try_go(gmp_group *g, int (*fn)(void *arg), void *arg);
  * Returns the result of the group.
  * Errors:
  *   -EINVAL  g is NULL
+ *   -ENOMEM  a child could not begin: see gmp_group_go
  *   -ESRCH   the run has ended, and the children were killed
  */
 GMP_API int gmp_group_wait(gmp_group *g);

@@ -125,7 +125,7 @@ typedef struct gmp_process {
  *             GMP_PROCESS_SEARCH is not set, so that the name counts from cwd, and PATH is not
  *             searched; or the interpreter of a script is missing; or there is no directory cwd
  *   -EACCES, -ENOEXEC ...  the program cannot be executed, or cwd cannot be entered
- *   -EBADF    the fd of a GMP_PROCESS_FD is not open
+ *   -EBADF    the fd of a GMP_PROCESS_FD is not open (a negative one: -EINVAL)
  *   -EMFILE, -ENFILE, -ENOMEM, -ENOSPC, -EAGAIN  the system refuses a descriptor, memory or a
  *                                                process
  *   -EINVAL   p, opts or argv is NULL, argv is empty, opts->size is 0, an unknown kind or flag
