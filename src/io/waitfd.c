@@ -115,7 +115,6 @@ static void waitfd_unwait(struct waiter *w)
 	dequeue_both(waiter_sudog(w)->elem);
 }
 
-/* Commit step of the wait. */
 /* True if no event has come and no deadline expired since step 1.  Under pd->lock. */
 static bool unchanged(struct waitfd *rw)
 {

@@ -92,6 +92,8 @@ static void flush_idle_ps(void)
 
 static int64_t trim_memory(int64_t now)
 {
+	if (!memory.next_pass)
+		memory.next_pass = memory.next_period = now + PASS_NS;
 	bool new_period = now >= memory.next_period;
 
 	scan_gs(now);

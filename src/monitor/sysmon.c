@@ -98,7 +98,7 @@ static void *sysmon_main(void *arg)
 		if (until - now > BUSY_NS && !ld_rlx(&sched.delegated))
 			sysmon_sleep(until);
 		else if (!ld_rlx(&mon.stop))
-			os_futex_wait(&sched.sysmon_called, 0, until);
+			os_futex_wait(&sched.sysmon_called, 0, min_of(until, now + BUSY_NS));
 	}
 	return NULL;
 }

@@ -7,7 +7,7 @@
 
 /* Before sysmon starts: forget what the last run has counted. */
 void schedtrace_begin(void);
-/* For sched.schedtrace, as a monitor's poll (monitor/monitor.h): write a report if it is due. */
+/* For sched.up.schedtrace, as a monitor's poll (monitor/monitor.h): write a report if it is due. */
 int64_t schedtrace_report(int64_t now);
 
 #endif
