@@ -75,6 +75,10 @@ static void close_own_fds(void)
 	}
 }
 
+/* The process that registers fork_child, REGISTERED, or 0 (a). */
+static int registrar;
+enum { REGISTERED = -1 };
+
 static void fork_child(void)
 {
 	uint32_t run = sched.run;
@@ -88,6 +92,7 @@ static void fork_child(void)
 		signal_thread_restore();
 		fls_adopt(m->curg);
 	}
+	st_rlx(&registrar, (int)REGISTERED);
 	gmp__setm(NULL);
 	owntls_forget();
 	dump_signal_forget();
@@ -116,9 +121,18 @@ static void fork_child(void)
 
 int fork_register(void)
 {
-	static bool registered;
-	int err = registered ? 0 : -pthread_atfork(NULL, NULL, fork_child);
+	int self = getpid(), was = ld_rlx(&registrar);
 
-	registered = !err;
-	return err;
+	while (was != REGISTERED) {
+		if (was == self) { /* another thread; not one of the parent of this process */
+			os_yield();
+			was = ld_rlx(&registrar);
+		} else if (cas_rlx(&registrar, &was, self)) {
+			int err = -pthread_atfork(NULL, NULL, fork_child);
+
+			st_rlx(&registrar, err ? 0 : (int)REGISTERED);
+			return err;
+		}
+	}
+	return 0;
 }

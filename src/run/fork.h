@@ -5,8 +5,8 @@
 
 #include "types.h"
 
-/* Registers the handler of forks, once in a process.  In state RUN_STARTING, in which one thread
- * is.  Returns 0 or a negative errno. */
+/* Registers the handler of forks, once in a process.  Before the state changes from RUN_NONE, which
+ * a child must find.  Any thread.  Returns 0 or a negative errno. */
 int fork_register(void);
 
 /* A green thread that the calling OS thread becomes: FORK-3. */
