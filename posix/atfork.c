@@ -22,7 +22,7 @@
 /* What pthread_atfork gives for this library. */
 extern void *__dso_handle __attribute__((visibility("hidden")));
 
-enum { OWN_MOST = 16 };
+enum { OWN_MOST = 32 };
 
 static struct {
 	uint32_t n;                    /* (a) */

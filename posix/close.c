@@ -217,7 +217,9 @@ HOOK int dup2(int fd, int to)
 
 HOOK int dup3(int fd, int to, int flags)
 {
-	bool invalid = flags & ~O_CLOEXEC;
-
-	return invalid || begin_dup(fd, to) ? HOOK_BLOCKING(LIBC(dup3)(fd, to, flags)) : -1;
+	if (flags & ~O_CLOEXEC) {
+		errno = EINVAL;
+		return -1;
+	}
+	return begin_dup(fd, to) ? HOOK_BLOCKING(LIBC(dup3)(fd, to, flags)) : -1;
 }

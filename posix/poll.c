@@ -134,12 +134,13 @@ static int table_size(void)
 {
 	FILE *f = fopen("/proc/self/status", "re");
 	char line[128];
-	int size = 0;
+	int size = 0, saved = errno;
 
 	while (f && !size && fgets(line, sizeof(line), f))
 		sscanf(line, "FDSize: %d", &size);
 	if (f)
 		fclose(f);
+	errno = saved;
 	return size;
 }
 

@@ -25,8 +25,12 @@ enum { LOOKUPS = 128 };
 /* No handler runs on a caller that waits for it: siglongjmp would keep the slot. */
 static gmp_sem slots = GMP_SEM_INIT(LOOKUPS);
 
-/* Not NULL: the caller's lookup holds a slot. */
+/* Not NULL: the caller's lookup holds a slot.  Valid once `begun`. */
 static pthread_key_t holds;
+static bool begun;
+
+/* Whether a lookup holds a slot; MARKED: and `holds` is set, until the slot was given back. */
+enum slot_state { NO_SLOT, HELD, MARKED };
 
 static void give_back(void *unused)
 {
@@ -34,10 +38,11 @@ static void give_back(void *unused)
 	gmp_sem_release(&slots, 1);
 }
 
-/* A handler has left the caller's last lookup. */
+/* A handler has left the caller's last lookup; or that is under way, and libc calls a module that
+ * looks up a name itself. */
 static void give_back_left(void)
 {
-	if (handler_runs() || !pthread_getspecific(holds))
+	if (!begun || handler_runs() || !pthread_getspecific(holds))
 		return;
 	pthread_setspecific(holds, NULL);
 	give_back(NULL);
@@ -59,17 +64,18 @@ static bool slot_acquire(void)
 }
 
 /* In the blocking code, around the lookup. */
-static void slot_hold(bool held)
+static enum slot_state slot_hold(bool held)
 {
-	if (held)
-		pthread_setspecific(holds, &holds);
+	if (!held)
+		return NO_SLOT;
+	return pthread_setspecific(holds, &holds) ? HELD : MARKED;
 }
 
-static void slot_release(bool held)
+static void slot_release(enum slot_state slot)
 {
 	int saved = errno;
 
-	if (held) {
+	if (slot == HELD || (slot == MARKED && pthread_getspecific(holds))) {
 		pthread_setspecific(holds, NULL);
 		give_back(NULL);
 	}
@@ -87,6 +93,7 @@ __attribute__((constructor)) static void resolve_begin(void)
 {
 	if (pthread_key_create(&holds, give_back))
 		gmp__fatal("libgmprt_posix: all keys of pthread_key_create are in use");
+	begun = true;
 	pthread_atfork(NULL, NULL, forked);
 }
 
@@ -103,10 +110,10 @@ static noinline void set_h_errno(int err)
 		int h_errno_ = 0;                                                                  \
 		bool held_ = slot_acquire();                                                       \
 		__auto_type lookup_result_ = HOOK_BLOCKING(({                                      \
-			slot_hold(held_);                                                          \
+			enum slot_state slot_ = slot_hold(held_);                                  \
 			__auto_type inner_ = (call);                                               \
 			h_errno_ = h_errno;                                                        \
-			slot_release(held_);                                                       \
+			slot_release(slot_);                                                       \
 			inner_;                                                                    \
 		}));                                                                               \
 		set_h_errno(h_errno_);                                                             \

@@ -500,9 +500,10 @@ int os_timer_slack_now(void)
 
 int os_timer_slack(int ns)
 {
-	int before = os_timer_slack_now();
+	int saved = errno, before = os_timer_slack_now();
 
 	prctl(PR_SET_TIMERSLACK, (unsigned long)ns, 0UL, 0UL, 0UL);
+	errno = saved;
 	return before;
 }
 
