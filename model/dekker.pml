@@ -93,8 +93,8 @@
  *   holds      -DSAMPLING
  *   holds      -DUSE
  *   assertion  -DIGNORES -DMUTANT_COUNT
- *   assertion  -DIGNORES -DMUTANT_DEAF_SEEN
- *   assertion  -DIGNORES -DMUTANT_DEAF
+ *   assertion  -DIGNORES -DMUTANT_IGNORES_SEEN
+ *   assertion  -DIGNORES -DMUTANT_IGNORES
  *   assertion  -DIGNORES -DMUTANT_COUNT_SEEN
  *   assertion  -DCHILD -DMUTANT_GREEN
  *   assertion  -DCHILD -DMUTANT_CANCELLED_SEEN

@@ -37,7 +37,7 @@
  *   deadlock   -DMUTANT_ANNOUNCED_LATE
  *   deadlock   -DMUTANT_NO_LAST_CHECK
  *   deadlock   -DMUTANT_ARMED_LATE
- *   deadlock   -DMUTANT_DEAF_LATE
+ *   deadlock   -DMUTANT_IGNORES_LATE
  *   deadlock   -DMUTANT_NO_COUNT_CHECK
  *   deadlock   -DMUTANT_COUNTED_LATE
  *   deadlock   -DMUTANT_RESTING_LATE
