@@ -281,6 +281,8 @@ static void wait_held(struct snapshot_wait *v, const struct g *gp, bool *same)
 	copy_holder(v, gp);
 }
 
+_Static_assert(WAIT_REASONS <= 32, "a wait reason is a bit of an uint32_t");
+
 bool snapshot_parked(struct snapshot_wait *v, struct g *gp, uint32_t reasons, bool *same)
 {
 	uint32_t wait;
