@@ -12,15 +12,16 @@
  * At each poll sysmon (sysmon.c) calls the functions in the order of its table, and then pauses
  * until the earliest time that one of them has returned.
  *
- *   poll(now)  runs on sysmon, which has no P, with no lock held.  Returns when the next poll is
- *              due at the latest; NEVER: a poll that another monitor needs is soon enough, and if
- *              there is none, the monitor has nothing to do until an M begins to work.  Polls may
- *              come earlier: a monitor with a period of its own compares `now`.
- *   state      used by sysmon alone, zeroed before the first poll of a run
+ *   poll(now)  runs on sysmon, which has no P, with no lock held.  Returns the time by which it
+ *              must be called again (os_now), or NEVER: it needs no call until an M begins to work.
+ *              Calls may come earlier, so a monitor with a period compares `now` with the end of
+ *              the period.
+ *   state      used by sysmon alone, zeroed when a run of the runtime starts
  *
- * If no monitor is due within BUSY_NS, sysmon sleeps instead of pausing, and the next M that begins
- * to work wakes it (sysmon_sleep).  While a P runs, and for SLEEP_AFTER_NS after that, progress.c
- * is due within BUSY_NS.
+ * If the earliest of these times is more than BUSY_NS away, and all Ps are idle, sysmon sleeps
+ * until then instead of pausing; an M that begins to work ends the sleep, not a pause
+ * (sysmon_sleep).
+ * While a P runs, and until no P has switched for SLEEP_AFTER_NS, progress.c is due within BUSY_NS.
  */
 #ifndef GMP_MONITOR_H
 #define GMP_MONITOR_H
@@ -31,8 +32,8 @@ enum {
 	SHORT_NS = 20 * US, /* between two polls while blocking code or sleepers keep Ps */
 	MIXED_NS = 1 * MS,  /* some Ps busy, some idle */
 	BUSY_NS = 10 * MS,  /* all Ps busy, or all idle */
-	SLEEP_AFTER_NS = S, /* without a switch, until sysmon may sleep */
-	DUTY = 20,          /* SYSMON-2 */
+	SLEEP_AFTER_NS = S, /* no P has switched for so long: sysmon may sleep */
+	DUTY = 20,          /* a long pass uses 1/DUTY of a CPU: SYSMON-2 of sysmon.c */
 };
 
 struct monitor {
@@ -44,12 +45,12 @@ struct monitor {
 extern struct monitor monitor_retake, monitor_progress, monitor_preempt, monitor_fdwait,
 	monitor_memory, monitor_chaos;
 
-/* When a P last switched or was busy (progress.c); when sysmon began or sysmon_sleep ended last:
- * no run is known that long. */
+/* active_at: when a P last switched or was busy (progress.c).  woke_at: when sysmon started or last
+ * woke; what a P did before that is not known. */
 extern int64_t active_at, woke_at;
 
-/* Poll the poller, if no M sleeps in it.  The Gs are in no queue until they are submitted:
- * SYSMON-3. */
+/* Poll the poller and submit the Gs that it makes runnable, if no M sleeps in it.  On sysmon, no
+ * locks held.  SYSMON-3. */
 void poll_for_ps(void);
 
 #endif

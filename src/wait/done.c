@@ -2,9 +2,9 @@
 /*
  * Sharded one-time event: thousands of selects wait for it without contention at one lock.
  *
- * The event is the close of a channel, so select needs no case of its own.  Each P has its own
- * channel, created at the first gmp_done_chan on it, so that watchers on different Ps lock
- * different channels.
+ * The event is the close of a channel, so select needs no case of its own.  Ps whose numbers are
+ * equal modulo SHARDS share a channel, created at the first gmp_done_chan on one of them, so that
+ * watchers on different Ps lock different channels.
  *
  *   done ──> set
  *            shard[0] ──> channel: watchers on Ps 0, 64, ..., and external threads
@@ -13,17 +13,17 @@
  * State word `set`
  *   UNSET    the event has not happened
  *   SETTING  it has happened; gmp_done_set still closes the shards.  Set under the lock.
- *   SET      gmp_done_set does not access the object any more.  Set without the lock; final.
- *   FREED    gmp_done_free was called, and returned, while gmp_done_set closed the shards
+ *   SET      the shards are closed.  Stored without the lock; only gmp_done_free changes it.
+ *   FREED    gmp_done_free was called.  The object exists only while a gmp_done_set closes shards.
  *
  * Invariants
  *   DONE-1  A shard is created, and `set` becomes SETTING, under the lock.  So each shard is either
  *           closed by gmp_done_set or would be created after it; gmp_done_chan then returns shard 0
  *           instead.
- *   -       Shard 0 always exists.
- *   DONE-2  Lifetime: gmp_done_free exchanges `set` for FREED, and gmp_done_set SETTING for SET.
+ *   -       Shard 0 exists from gmp_done_new on.
+ *   DONE-2  Lifetime: gmp_done_free exchanges `set` for FREED, the end of gmp_done_set for SET.
  *           gmp_done_set releases the object if it finds FREED, gmp_done_free unless it finds
- *           SETTING.  Neither waits: the thread of a gmp_done_set may not run for long.
+ *           SETTING.  Neither waits: the kernel may have descheduled the thread of the other.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ struct gmp_done {
 	struct lock lock;
 	uint32_t kind;           /* enum object_kind */
 	uint32_t set;            /* (a) enum done_state */
-	gmp_chan *shard[SHARDS]; /* (a) set once, under the lock */
+	gmp_chan *shard[SHARDS]; /* (a) set once, under the lock; shard 0: by gmp_done_new */
 };
 
 static gmp_chan *shard_new(void)
@@ -99,8 +99,9 @@ void gmp_done_free(gmp_done *d)
 }
 
 /*
- * Create shard i (DONE-1).  The channel is created outside the lock and freed again if another
- * thread was faster.  Returns shard 0 if the event has happened or there is no memory.
+ * Return shard i, which is created if the event has not happened (DONE-1).  The channel is created
+ * outside the lock and freed again if another thread was faster.  If shard i does not exist and
+ * cannot be created: shard 0.
  */
 static noinline gmp_chan *shard_slow(gmp_done *d, unsigned i)
 {
@@ -145,7 +146,7 @@ int gmp_done_set(gmp_done *d)
 	for (int i = 0; i < SHARDS; i++)
 		if (d->shard[i])
 			gmp_chan_close(d->shard[i]);
-	if (xchg_seq(&d->set, (uint32_t)SET) == FREED) /* ORD(done): the last access, if not */
+	if (xchg_seq(&d->set, (uint32_t)SET) == FREED) /* ORD(done) */
 		done_release(d);
 	return 0;
 }
