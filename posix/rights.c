@@ -30,7 +30,8 @@
  *             be repeated.
  *   RIGHTS-5  Where /proc is missing, as after a chroot, T is the first OS thread, each M, and each
  *             thread of the runtime that makes Ms: no other one runs code of the program or makes
- *             a thread that does, except threads of the program itself.
+ *             a thread that does, except threads of the program itself.  A thread that begins may
+ *             have a creator that had not made the call, and no id yet: a pass first waits for it.
  *   -         No handler of the program runs on the caller between 1 and 3, so a call in a handler
  *             does not wait for the thread that it has interrupted.
  *
@@ -160,6 +161,9 @@ static void ask_other(int dir, int tid)
 static void ask_known(void)
 {
 	enum { OTHERS = 3 };
+
+	while (os_threads_begin())
+		os_yield();
 	int n = m_tids(change.tids, (int)countof(change.tids) - OTHERS);
 
 	change.tids[n++] = getpid();

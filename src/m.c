@@ -149,11 +149,10 @@ bool m_join_one(bool dead)
 
 int m_start(struct m *m)
 {
-	int err;
+	size_t stack = m->as_thread.alone ? (size_t)1 << m->curg->stack_class : M_STACK;
 
 	m->ours = true;
-	err = os_thread_start(&m->thread, ms.entry, m,
-			      m->as_thread.alone ? (size_t)1 << m->curg->stack_class : M_STACK);
+	int err = os_thread_start(&m->thread, ms.entry, m, stack, &m->tid);
 
 	if (err)
 		return err;

@@ -74,7 +74,6 @@ static void *spare_main(void *arg)
 {
 	(void)arg;
 	os_thread_slice(0, OS_SLICE_SHORT);
-	st_rlx(&spare.tid, os_thread_id());
 	for (uint32_t asked; !((asked = ld_rlx(&spare.asked)) & SPARE_STOP);) {
 		while (spare_add())
 			;
@@ -120,7 +119,7 @@ int spare_ask(void)
 		return 0;
 	}
 	if (!spare.exists) {
-		int err = os_thread_start(&spare.thread, spare_main, NULL, SPARE_STACK);
+		int err = os_thread_start(&spare.thread, spare_main, NULL, SPARE_STACK, &spare.tid);
 
 		if (err)
 			return err;

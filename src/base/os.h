@@ -191,8 +191,11 @@ static inline bool is_fault_signal(int signo)
 }
 
 /* --- threads --- */
-/* Start a thread of the runtime, which counts as one until fn returns.  Returns 0 or -errno. */
-int os_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size);
+/* Start a thread of the runtime, which counts as one until fn returns.  It writes its id to *tid
+ * before fn is called; tid may be NULL.  Returns 0 or -errno. */
+int os_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack, int *tid);
+/* Returns true if a thread has been started, or is being started, that has not written its id. */
+bool os_threads_begin(void);
 /* The same without the count: a thread that may wake Gs by itself, as external threads do. */
 int os_thread_create(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size);
 /* The same with the signal mask of the caller: for os_thread_create. */

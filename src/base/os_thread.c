@@ -41,6 +41,7 @@ static int64_t changed;  /* (a) when a thread of the runtime was last started or
 struct start {
 	void *(*fn)(void *); /* NULL: not in use */
 	void *arg;
+	int *tid;
 };
 
 static struct {
@@ -48,7 +49,7 @@ static struct {
 	struct start slot[256]; /* of the threads that have not begun */
 } starts;
 
-static struct start *start_put(void *(*fn)(void *), void *arg)
+static struct start *start_put(struct start new)
 {
 	struct start *s = NULL;
 
@@ -57,16 +58,19 @@ static struct start *start_put(void *(*fn)(void *), void *arg)
 		if (!starts.slot[i].fn)
 			s = &starts.slot[i];
 	if (s)
-		*s = (struct start){ fn, arg };
+		*s = new;
 	unlock(&starts.lock, LR_OSTHREAD);
 	return s;
 }
 
-static struct start start_take(struct start *at)
+/* tid: of the thread, or 0 if it was not made. */
+static struct start start_take(struct start *at, int tid)
 {
 	lock(&starts.lock, LR_OSTHREAD);
 	struct start s = *at;
 
+	if (s.tid)
+		st_rlx(s.tid, tid);
 	*at = (struct start){ 0 };
 	unlock(&starts.lock, LR_OSTHREAD);
 	return s;
@@ -93,7 +97,7 @@ void os_thread_forget_counted(void)
 
 static void *os_thread_main(void *arg)
 {
-	struct start s = start_take(arg);
+	struct start s = start_take(arg, os_thread_id());
 
 	os_thread_count_self(true);
 	void *result = s.fn(s.arg);
@@ -102,18 +106,30 @@ static void *os_thread_main(void *arg)
 	return result;
 }
 
-int os_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size)
+int os_thread_start(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack, int *tid)
 {
 	struct start *s;
 
-	while (!(s = start_put(fn, arg))) /* until one of many threads has begun */
+	while (!(s = start_put(
+			 (struct start){ fn, arg, tid }))) /* until one of many threads has begun */
 		os_yield();
 	st_rlx(&changed, os_now());
-	int err = os_thread_create(t, os_thread_main, s, stack_size);
+	int err = os_thread_create(t, os_thread_main, s, stack);
 
 	if (err)
-		start_take(s);
+		start_take(s, 0);
 	return err;
+}
+
+bool os_threads_begin(void)
+{
+	bool begin = false;
+
+	lock(&starts.lock, LR_OSTHREAD);
+	for (size_t i = 0; i < countof(starts.slot) && !begin; i++)
+		begin = starts.slot[i].fn;
+	unlock(&starts.lock, LR_OSTHREAD);
+	return begin;
 }
 
 int os_thread_count_others(bool exact)

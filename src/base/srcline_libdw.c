@@ -157,7 +157,7 @@ void srcline_find_all(struct srcline *of, size_t n)
 		of[i].file[0] = of[i].function[0] = '\0';
 	}
 	pthread_mutex_lock(&line.mutex);
-	if (os_thread_start(&helper, srcline_main, &q, HELPER_STACK) == 0) /* SRCLINE-3 */
+	if (os_thread_start(&helper, srcline_main, &q, HELPER_STACK, NULL) == 0) /* SRCLINE-3 */
 		pthread_join(helper, NULL);
 	pthread_mutex_unlock(&line.mutex);
 }

@@ -208,7 +208,7 @@ static noinline void set_up_once(void)
 
 	lock(&ring.lock, LR_URING);
 	if (ld_rlx(&ring.state) == RING_NONE &&
-	    !os_thread_start(&thread, uring_set_up, NULL, STACK))
+	    !os_thread_start(&thread, uring_set_up, NULL, STACK, NULL))
 		pthread_join(thread, NULL);
 	unlock(&ring.lock, LR_URING);
 }

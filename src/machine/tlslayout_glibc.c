@@ -578,7 +578,7 @@ static void *make_thread(void *unused)
 
 	while (sem_wait(&real.begin))
 		;
-	if (!os_thread_start(&t, do_nothing, NULL, real.bytes))
+	if (!os_thread_start(&t, do_nothing, NULL, real.bytes, NULL))
 		pthread_join(t, NULL);
 	return unused;
 }
@@ -600,7 +600,7 @@ static int try_lock_of_list(const char **wrong)
 	pthread_t t;
 	bool listed, sleeps = false;
 
-	if (os_thread_start(&t, make_thread, NULL, real.bytes))
+	if (os_thread_start(&t, make_thread, NULL, real.bytes, NULL))
 		return -EAGAIN;
 	tlslayout_lock(lay->lock);
 	listed = is_listed();

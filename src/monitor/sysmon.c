@@ -80,7 +80,6 @@ static void *sysmon_main(void *arg)
 	os_timer_slack(1);
 	if (sched.preempts)
 		os_thread_slice(0, OS_SLICE_SHORT);
-	st_rlx(&mon.tid, os_thread_id());
 	while (!ld_rlx(&mon.stop)) {
 		int64_t now = os_now(), until = NEVER;
 
@@ -116,7 +115,7 @@ int sysmon_start(void)
 	active_at = woke_at = os_now();
 	spare_begin();
 	longrun_begin();
-	return os_thread_start(&mon.thread, sysmon_main, NULL, MONITOR_STACK);
+	return os_thread_start(&mon.thread, sysmon_main, NULL, MONITOR_STACK, &mon.tid);
 }
 
 void sysmon_stop(void)

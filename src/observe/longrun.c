@@ -655,7 +655,7 @@ static void write_at_exit(void)
 	if (ld_rlx(&writing.pid) != getpid() || ld_rlx(&writing.tid) == os_thread_id())
 		return;
 	paused = run_pause();
-	if (os_thread_start(&t, write_last, NULL, EXIT_STACK) == 0)
+	if (os_thread_start(&t, write_last, NULL, EXIT_STACK, NULL) == 0)
 		pthread_join(t, NULL);
 	run_resume(paused);
 }

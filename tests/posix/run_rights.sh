@@ -42,7 +42,7 @@ no signal: -1 Resource temporarily unavailable
 all: 0
 others 0
 status 0"
-	for name in bounding_set no_new_privs at_once chrooted; do
+	for name in bounding_set no_new_privs at_once chrooted chrooted_while_threads_begin; do
 		on_all $name $'others 0\nstatus 0'
 	done
 done

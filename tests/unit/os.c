@@ -356,7 +356,7 @@ static void start_at_gate(pthread_t *t, int *id, int n)
 
 	for (int i = 0; i < n; i++)
 		/* the stack size is rounded up */
-		CHECK_EQ(os_thread_start(&t[i], wait_at_gate, &id[i], 1), 0);
+		CHECK_EQ(os_thread_start(&t[i], wait_at_gate, &id[i], 1, NULL), 0);
 	while (ld_seq(&up) < all)
 		os_yield();
 }
@@ -491,7 +491,7 @@ TEST(os_timer_slack_changes_calling_thread_only)
 	int there = 0, here = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
 	pthread_t t;
 
-	CHECK_EQ(os_thread_start(&t, read_timer_slack, &there, 65536), 0);
+	CHECK_EQ(os_thread_start(&t, read_timer_slack, &there, 65536, NULL), 0);
 	CHECK_EQ(pthread_join(t, NULL), 0);
 	CHECK_EQ(there, 1);
 	CHECK_EQ(prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0), here);
@@ -502,7 +502,7 @@ TEST(os_thread_start_with_huge_stack_returns_error)
 	pthread_t t;
 	int unused;
 
-	CHECK(os_thread_start(&t, read_timer_slack, &unused, (size_t)1 << 60) < 0);
+	CHECK(os_thread_start(&t, read_timer_slack, &unused, (size_t)1 << 60, NULL) < 0);
 }
 
 /* --- futex and barrier --- */
@@ -587,7 +587,7 @@ TEST(os_membarrier_orders_against_fence_light)
 
 	if (!os_membarrier_init())
 		check_skip("no expedited membarrier");
-	CHECK_EQ(os_thread_start(&t, light_side, NULL, 65536), 0);
+	CHECK_EQ(os_thread_start(&t, light_side, NULL, 65536, NULL), 0);
 	for (uint32_t round = 1; round <= rounds; round++) {
 		st_seq(&dekker.round, round);
 		for (uint32_t i = round % 64; i > 0; i--)

@@ -167,7 +167,7 @@ static void die_together(void)
 
 	for (int i = 0; i < 8; i++) {
 		number[i] = i;
-		if (os_thread_start(&t, die_in_thread, &number[i], 65536) != 0)
+		if (os_thread_start(&t, die_in_thread, &number[i], 65536, NULL) != 0)
 			_exit(9);
 	}
 	os_nap(NEVER);

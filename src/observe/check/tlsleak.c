@@ -169,7 +169,7 @@ int tlsleak_begin(void)
 	int err;
 
 	memset(&tlsleak, 0, sizeof(tlsleak));
-	err = os_thread_start(&helper, read_layout, NULL, HELPER_STACK);
+	err = os_thread_start(&helper, read_layout, NULL, HELPER_STACK, NULL);
 	if (err)
 		return err;
 	pthread_join(helper, NULL);

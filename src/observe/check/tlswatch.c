@@ -297,7 +297,7 @@ void tlswatch_begin(void)
 
 	memset(&watch, 0, sizeof(watch));
 	find_vars();
-	if (watch.n == 0 || os_thread_start(&helper, read_fresh, NULL, HELPER_STACK))
+	if (watch.n == 0 || os_thread_start(&helper, read_fresh, NULL, HELPER_STACK, NULL))
 		return;
 	pthread_join(helper, NULL);
 	values_copy_all(watch.starter);

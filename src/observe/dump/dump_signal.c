@@ -172,7 +172,7 @@ static void start_dump(void)
 
 	st_rlx(&on.asked, 0);
 	st_rlx(&on.done, 0);
-	int err = os_thread_start(&on.dumper, dump_main, NULL, DUMPER_STACK);
+	int err = os_thread_start(&on.dumper, dump_main, NULL, DUMPER_STACK, NULL);
 
 	on.dumping = err == 0;
 	if (on.dumping)

@@ -112,7 +112,7 @@ static int job_run(struct profile_job *job)
 	gmp_block_enter();
 	err = pprof_available();
 	if (!err)
-		err = os_thread_start(&thread, job_main, job, JOB_STACK);
+		err = os_thread_start(&thread, job_main, job, JOB_STACK, NULL);
 	if (!err) {
 		pthread_join(thread, NULL);
 		err = job->err;

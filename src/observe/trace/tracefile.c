@@ -483,7 +483,7 @@ int tracefile_start(int fd, bool is_read_to_end)
 	file = f;
 	put_header();
 	file->session = emit_begin(sched.asymmetric);
-	err = os_thread_start(&file->thread, collector_main, NULL, COLLECTOR_STACK);
+	err = os_thread_start(&file->thread, collector_main, NULL, COLLECTOR_STACK, NULL);
 	if (err) {
 		emit_end();
 		emit_discard();

@@ -80,10 +80,15 @@ static void *be_there(void *computes)
 
 static pthread_t crowd[THREADS];
 
-static void crowd_begin(void)
+static void crowd_begin_without_wait(void)
 {
 	for (int i = 0; i < THREADS; i++)
 		crowd[i] = make(be_there, i == 0 ? &ends : NULL);
+}
+
+static void crowd_begin(void)
+{
+	crowd_begin_without_wait();
 	usleep(20000);
 }
 
@@ -298,17 +303,27 @@ static int run_limits(void)
 }
 
 /* In a folder without /proc. */
-static int run_chrooted(void)
+static int change_without_proc(void (*begin)(void))
 {
 	char path[] = "/tmp/gmp-rights-XXXXXX";
 
-	crowd_begin();
+	begin();
 	ENSURE(mkdtemp(path) && chroot(path) == 0);
 	ENSURE(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
 	printf("others %d\n", others("NoNewPrivs:\t", 10, 1, 1));
 	crowd_end();
 	ENSURE(fchdir(proc) == 0 && chroot("..") == 0 && rmdir(path) == 0);
 	return 0;
+}
+
+static int run_chrooted(void)
+{
+	return change_without_proc(crowd_begin);
+}
+
+static int run_chrooted_while_threads_begin(void)
+{
+	return change_without_proc(crowd_begin_without_wait);
 }
 
 int main(int argc, char **argv)
@@ -328,6 +343,7 @@ int main(int argc, char **argv)
 		{ "errors", run_errors },
 		{ "limits", run_limits },
 		{ "chrooted", run_chrooted },
+		{ "chrooted_while_threads_begin", run_chrooted_while_threads_begin },
 	};
 
 	if (geteuid() != 0)
