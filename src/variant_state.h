@@ -26,7 +26,7 @@ struct abandon {
 	struct os_sleep sleep;   /* written by the end of the run while LEAVE_NONE, read by the
 				  * handler while LEAVE_ASKED; may be an earlier sleep */
 	uint64_t sleeps;         /* (l) os_thread_sleeps when the end of the run last checked */
-	int64_t cpu;             /* (l) os_thread_cpu_time then; -1: not checked since asked */
+	int64_t cpu;             /* (l) os_thread_cpu_time since it is awake; -1: not checked */
 	int64_t ask_after;       /* (l) do not ask it in a sleep before */
 	bool awake;              /* (l) it was in state R then */
 	uint8_t asked;           /* (l) how often it was asked in a sleep */

@@ -16,6 +16,9 @@
  * at most, to 2 s: each question may lengthen a sleep. */
 #define ASK_AGAIN_NS (2 * MS)
 enum { ASK_DOUBLED = 10 };
+/* The CPU time of a thread that computes, without a sleep.  A write that moves data until it sleeps
+ * uses less: at most a buffer of 4 MB (TCP), at 2 GB/s or more. */
+#define COMPUTED_NS (2 * MS)
 
 static struct m *abandoned; /* those of the run that ends, by m->link */
 static uint64_t threads;    /* (a) of this run and earlier ones */
@@ -89,13 +92,14 @@ static bool may_signal(struct m *m, int64_t now)
 	uint64_t sleeps = os_thread_sleeps(m->tid);
 	int64_t cpu = os_thread_cpu_time(m->tid);
 	bool again = m->abandon.cpu >= 0, slept = sleeps != m->abandon.sleeps,
-	     computed = m->abandon.awake && !slept && cpu != m->abandon.cpu;
+	     awake = again && !slept && m->abandon.awake && state == 'R';
 
 	m->abandon.awake = state == 'R';
 	m->abandon.sleeps = sleeps;
-	m->abandon.cpu = cpu;
+	if (!awake)
+		m->abandon.cpu = cpu;
 	if (state == 'R')
-		return again && computed;
+		return awake && cpu - m->abandon.cpu >= COMPUTED_NS;
 	if (state != 'S' || !os_thread_sleep(m->tid, &m->abandon.sleep) || !again || !slept ||
 	    now < m->abandon.ask_after)
 		return false;
@@ -110,7 +114,6 @@ static void ask(struct m *m, int64_t now)
 	if (m->dead || !m->joinable || ld_acq(&m->abandon.state) != LEAVE_NONE || /* ORD(abandon) */
 	    is_in_blocking_code(m) || !may_signal(m, now))
 		return;
-	m->abandon.cpu = -1;
 	st_rel(&m->abandon.state, (uint32_t)LEAVE_ASKED); /* ORD(abandon) */
 	os_thread_signal(m->tid, LONGRUN_SIGNAL);
 }

@@ -32,10 +32,11 @@
  *              again that could use the memory of the run.
  *   ABANDON-2  The stack and m are freed by the second of both sides: steps 5.
  *   ABANDON-3  From step 3 on, the thread reads nothing of the run but m.
- *   ABANDON-4  A thread is signalled in two cases.  It has used CPU since it was checked before,
- *              and has not slept then or since.  Or it sleeps, and had not begun this sleep when it
- *              was checked before: it will not end by itself.  `sleep` then describes its system
- *              call.  The kernel ends the call with EINTR, and the handler begins it again.
+ *   ABANDON-4  A thread is signalled in two cases.  It was awake at each check, has not slept
+ *              between them, and has used COMPUTED_NS of CPU time since the first of them.  Or it
+ *              sleeps, and had not begun this sleep when it was checked before: it will not end by
+ *              itself.  `sleep` then describes its system call.  The kernel ends the call with
+ *              EINTR, and the handler begins it again.
  *   -          A call that may transfer a part of its data is not signalled (os_thread_sleep).  A
  *              thread is asked in a sleep at growing intervals, so that each sleep ends.  What
  *              remains: between the check and the signal, the thread may enter another system call.
