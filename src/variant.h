@@ -136,7 +136,7 @@ static inline bool variant_begins_here(struct p *pp, struct g *gp)
 {
 	if (likely(!sched.begins_otherwise))
 		return true;
-	return !sched.threads && (gp->resume & RESUME_OWN_TLS || owntls_supply(pp, gp));
+	return !sched.threads && (gp->resume & RESUME_OWN_TLS || owntls_supply_late(pp, gp));
 }
 
 /* sched.c:begin_g0, resume_g0.  On g0 of m, last before the jump to gp; first: to its start.  The

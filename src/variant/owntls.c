@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/os.h"
+#include "base/throw.h"
 
 /* A batch of new blocks has a GROWTH-th of the number of blocks that were made, so that few green
  * threads do not pay for many.  BATCH_MOST blocks are some 300 KB. */
@@ -19,6 +21,7 @@ static struct {
 	pthread_mutex_t begin; /* one owntls_prepare at a time */
 	size_t bytes;          /* of gmp__own_blocks */
 	bool used;             /* (a) */
+	bool told;             /* (a) in this run: a block could not be made */
 	uint32_t made;         /* (a) blocks, at any time; for the size of the next batch */
 	struct lock lock;
 	struct tlsblock *free; /* under the lock */
@@ -40,6 +43,7 @@ static int prepare_locked(const char **why)
 
 	if (err || gmp__own_blocks)
 		return err;
+	st_rlx(&own.told, false);
 	own.bytes =
 		round_up(((size_t)sched.options.c.max_green + 1) * sizeof(struct tlsblock *), PAGE);
 	gmp__own_blocks = os_reserve(own.bytes);
@@ -155,6 +159,21 @@ bool owntls_supply(struct p *pp, struct g *gp)
 	if (b)
 		owntls_attach(gp, b);
 	return b != NULL;
+}
+
+bool owntls_supply_late(struct p *pp, struct g *gp)
+{
+	struct line l = { .n = 0 };
+
+	if (likely(owntls_supply(pp, gp)))
+		return true;
+	if (!ld_rlx(&own.told)) { /* two Ms may both write it */
+		st_rlx(&own.told, true);
+		line_str_sig(&l, "gmp: no memory for the thread-locals of a green thread: it "
+				 "begins when another one has ended\n");
+		line_write_sig(&l, STDERR_FILENO);
+	}
+	return false;
 }
 
 void owntls_begin(struct m *m, struct g *gp)

@@ -76,6 +76,10 @@ void owntls_attach(struct g *gp, struct tlsblock *b);
 /* gp, which has not run, gets a block.  Returns false without memory. */
 bool owntls_supply(struct p *pp, struct g *gp);
 
+/* The same on g0, before the first run of gp.  The first failure writes a line to
+ * stderr. */
+bool owntls_supply_late(struct p *pp, struct g *gp);
+
 /* On g0 of m, before the first run of gp, which has its stack: steps 1 and 2. */
 void owntls_begin(struct m *m, struct g *gp);
 /* On the stack of a G that ends: run the destructors in its block.  May wait. */

@@ -10,7 +10,9 @@
 #include <malloc.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 
+#include "observe/stderr_util.h"
 #include "owntls_util.h"
 
 /* --- signals --- */
@@ -666,4 +668,76 @@ OWN(spawn_and_exit_again_and_again_leaks_nothing)
 			kb = rss_kb();
 	}
 	CHECK(rss_kb() < kb + 2000);
+}
+
+/* Takes all that malloc has, as a list. */
+static void **take_all_memory(void)
+{
+	void **all = NULL, **more;
+
+	for (size_t size = 1 << 20; size >= 32; size /= 2)
+		while ((more = malloc(size))) {
+			*more = all;
+			all = more;
+		}
+	return all;
+}
+
+static void free_all(void **all)
+{
+	while (all) {
+		void **next = *all;
+
+		free(all);
+		all = next;
+	}
+}
+
+enum { MOST_BEGUN = 10000 };
+
+static atomic_int begun, may_end;
+
+static void begin_and_wait(UNUSED void *arg)
+{
+	atomic_fetch_add(&begun, 1);
+	while (!atomic_load(&may_end))
+		gmp_yield();
+}
+
+static void spawn_without_blocks(UNUSED void *arg)
+{
+	struct rlimit old, low;
+	int n = 0;
+
+	CHECK_EQ(getrlimit(RLIMIT_AS, &old), 0);
+	low = old;
+	low.rlim_cur = (rlim_t)proc_kb("/proc/self/status", "VmSize") * 1024;
+	CHECK_EQ(setrlimit(RLIMIT_AS, &low), 0);
+	void **all = take_all_memory();
+
+	while (n < MOST_BEGUN && atomic_load(&begun) == n) {
+		CHECK_EQ(gmp_go(begin_and_wait, NULL), 0);
+		n++;
+		for (int i = 0; i < 100 && atomic_load(&begun) < n; i++)
+			gmp_yield();
+	}
+	CHECK_EQ(setrlimit(RLIMIT_AS, &old), 0);
+	free_all(all);
+	CHECK(n < MOST_BEGUN);
+	while (atomic_load(&begun) < n)
+		gmp_yield();
+	atomic_store(&may_end, 1);
+}
+
+TEST(block_without_memory_is_reported_and_begins_later)
+{
+	check_skip_on_valgrind("Valgrind needs the memory, too");
+	if (SANITIZED)
+		check_skip("a sanitizer has its own memory");
+	atomic_store(&begun, 0);
+	atomic_store(&may_end, 0);
+	catch_stderr();
+	CHECK_EQ(run_own(1, NULL, spawn_without_blocks, NULL), 0);
+	restore_stderr();
+	CHECK(strstr(caught(), "no memory for the thread-locals of a green thread"));
 }
