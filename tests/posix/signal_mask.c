@@ -52,6 +52,38 @@ POSIX_TEST(sigprocmask_sets_the_mask)
 	CHECK(!sigismember(&now, SIGUSR1));
 }
 
+static void kill_parent_often(void)
+{
+	for (int i = 0; i < 20; i++) {
+		kill(getppid(), SIGUSR1);
+		usleep(1000);
+	}
+	_exit(0);
+}
+
+/* sysmon, which then admits SIGQUIT, must not admit the others. */
+POSIX_TEST(handler_of_signal_that_all_block_waits_beside_a_dump_signal)
+{
+	sigset_t set;
+	int status;
+
+	handle(SIGUSR1, count, 0);
+	if (on_green())
+		CHECK_EQ(gmp_dump_on(SIGQUIT), 0);
+	CHECK_EQ(usleep(20000), 0);
+	set_of(&set, SIGUSR1);
+	CHECK_EQ(sigprocmask(SIG_BLOCK, &set, NULL), 0);
+	pid_t child = fork();
+
+	if (child == 0)
+		kill_parent_often();
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	CHECK_EQ(ran, 0);
+	CHECK_EQ(sigprocmask(SIG_UNBLOCK, &set, NULL), 0);
+	while (ran == 0)
+		usleep(100);
+}
+
 /* --- the older functions --- */
 
 static int old_bit(int signo)
@@ -409,6 +441,7 @@ static void *create_and_block(void *ready)
 	CHECK_EQ(pthread_create(&t, NULL, wait_for_usr1, ready), 0);
 	set_of(&set, SIGUSR1);
 	CHECK_EQ(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
+	CHECK_EQ(gmp_sem_release(ready, 1), 0);
 	CHECK_EQ(pthread_join(t, NULL), 0);
 	return NULL;
 }
@@ -425,6 +458,7 @@ POSIX_TEST(pthread_create_inherits_the_right_to_handle)
 	CHECK_EQ(pthread_sigmask(SIG_BLOCK, &set, &old), 0);
 	usr1_open = old;
 	CHECK_EQ(pthread_create(&t, NULL, create_and_block, &ready), 0);
+	CHECK_EQ(gmp_sem_acquire(&ready), 0);
 	CHECK_EQ(gmp_sem_acquire(&ready), 0);
 	CHECK_EQ(kill(getpid(), SIGUSR1), 0);
 	CHECK_EQ(pthread_join(t, NULL), 0);

@@ -148,6 +148,8 @@ static void *dump_main(void *arg)
 	return NULL;
 }
 
+/* Under libgmprt_posix the other signals stay blocked: a handler must not run here if all threads
+ * of the program block its signal. */
 static void sysmon_set_mask(void)
 {
 	uint64_t admitted = ld_rlx(&sched.admitted);
@@ -158,7 +160,10 @@ static void sysmon_set_mask(void)
 		admitted |= (uint64_t)1 << (signo - 1);
 	if (admitted == on.admitted)
 		return;
-	signal_program_mask(&mask);
+	if (os_threads_block_signals)
+		sigfillset(&mask);
+	else
+		signal_program_mask(&mask);
 	for (int i = 1; i <= SIGNALS; i++)
 		if (admitted & (uint64_t)1 << (i - 1))
 			sigdelset(&mask, i);
