@@ -9,7 +9,7 @@
  *   CODE_FOR_THREAD  to a thread, which handles it itself (RECEIVER-5)
  *   CODE_DEFERRED    to the process
  *   CODE_NOTE        to a thread: a note of kill.c; nothing is packed
- *   CODE_QUESTION    to a thread: a question of receiver.c; nothing is packed
+ *   CODE_QUESTION    to a thread: a question of settle.c; nothing is packed
  */
 #include "posix/siginfo.h"
 

@@ -19,7 +19,7 @@ int siginfo_send_for_thread_sig(int tid, int signo, const siginfo_t *info);
 /* Send a new signal that a handler of any thread may handle; tid 0: to the process. */
 int siginfo_send_plain_sig(int tid, int signo, siginfo_t *info);
 
-/* Send a question of receiver.c with its number, which is its si_value. */
+/* Send a question of settle.c with its number, which is its si_value. */
 int siginfo_send_question_sig(int tid, int signo, int number);
 bool siginfo_is_question_sig(const siginfo_t *info);
 
