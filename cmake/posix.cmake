@@ -5,26 +5,26 @@
 #
 # The core's calls of the replaced functions are renamed to gmp__libc_NAME, which real.c has: so the
 # core never enters a replacement.
-file(STRINGS posix/calls.def lines REGEX "^CALL(_V)?\\(")
+file(STRINGS posix/call/calls.def lines REGEX "^CALL(_V)?\\(")
 set(GMP_POSIX_SYMS)
 foreach(line ${lines})
 	string(REGEX REPLACE "^CALL(_V)?\\(([A-Za-z0-9_]+).*" "\\2" name "${line}")
 	string(APPEND GMP_POSIX_SYMS "${name} gmp__libc_${name}\n")
 endforeach()
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS posix/calls.def)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS posix/call/calls.def)
 file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/posix.syms CONTENT "${GMP_POSIX_SYMS}")
 
 set(GMP_POSIX_CORE ${CMAKE_CURRENT_BINARY_DIR}/gmprt_posix_core${CMAKE_C_OUTPUT_EXTENSION})
 add_custom_command(OUTPUT ${GMP_POSIX_CORE}
 	COMMAND ${CMAKE_C_COMPILER} ${GMP_TARGET} -r -nostdlib -o ${GMP_POSIX_CORE} ${GMP_OBJECTS}
 	COMMAND ${CMAKE_OBJCOPY} --redefine-syms=${CMAKE_BINARY_DIR}/posix.syms ${GMP_POSIX_CORE}
-	DEPENDS ${GMP_OBJECTS} posix/calls.def COMMAND_EXPAND_LISTS VERBATIM)
+	DEPENDS ${GMP_OBJECTS} posix/call/calls.def COMMAND_EXPAND_LISTS VERBATIM)
 
-file(GLOB files CONFIGURE_DEPENDS posix/*.c)
+file(GLOB files CONFIGURE_DEPENDS posix/*/*.c)
 add_library(gmprt_posix SHARED ${files} ${GMP_POSIX_CORE})
 set_source_files_properties(${GMP_POSIX_CORE} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
 # The function that pthread_once runs may leave by an exception.
-set_source_files_properties(posix/once.c PROPERTIES COMPILE_OPTIONS -fexceptions)
+set_source_files_properties(posix/sync/pthread_once.c PROPERTIES COMPILE_OPTIONS -fexceptions)
 foreach(n RANGE 6)
 	add_dependencies(gmprt_posix floor${n})
 endforeach()

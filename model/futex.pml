@@ -29,8 +29,9 @@
  * posix_mutex.pml); the unlocked check of the kernel for waiters, which is its own pair of fences.
  *
  * Models:
- *   posix/futex.c: wait_once wait_parked wake_parked futex_wake futex_requeue futex_wake_op sum_of
- *   posix/parked.c: parked_wake_some parked_unwait
+ *   posix/sync/futex.c: wait_once wait_parked wake_parked
+ *   posix/sync/futex.c: futex_wake futex_requeue futex_wake_op sum_of
+ *   posix/sync/parked.c: parked_wake_some parked_unwait
  *   ORD: parked
  *
  * Runs: the searches of scripts/model

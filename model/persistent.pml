@@ -4,7 +4,7 @@
  * is a byte for it.
  *
  * Processes
- *   Reader   a replaced read, two of them: attempts, and waits for the fd (posix/wait.c,
+ *   Reader   a replaced read, two of them: attempts, and waits for the fd (posix/io/wait.c,
  *            multi_link_read).  Each takes one byte, twice; with
  *            -DCALL or -DNO_ID once.  With -DNO_ID, of a pipe, a wait after a check arms the
  *            registration again; a reader makes any of its waits with a check or without
@@ -33,7 +33,7 @@
  *   src/netpoll/fire.c: multi_event
  *   src/netpoll/register.c: netpoll_arm netpoll_unwanted
  *   src/netpoll.c: netpoll_event
- *   posix/io.c: park_read read_socket
+ *   posix/io/readwrite.c: park_read read_socket
  *
  * Runs: the searches of scripts/model
  *   holds

@@ -22,8 +22,8 @@
  * waits that end for another reason (posix_mutex.pml, park.pml).
  *
  * Models:
- *   posix/kill.c: add ask kill_pass pass examine send_notes kill_take_sig run_all kill_set_mask
- *   posix/kill.c: kill_wait_begin kill_wait_ending kill_wait_ended
+ *   posix/signal/kill.c: add ask kill_pass pass examine send_notes kill_take_sig run_all
+ *   posix/signal/kill.c: kill_set_mask kill_wait_begin kill_wait_ending kill_wait_ended
  *
  * Runs: the searches of scripts/model
  *   holds

@@ -28,8 +28,8 @@
  * mutex).
  *
  * Models:
- *   posix/parked.c: parked_acquire parked_wake_some parked_unwait put_into wake_posted
- *   posix/parked.h: parked_wake
+ *   posix/sync/parked.c: parked_acquire parked_wake_some parked_unwait put_into wake_posted
+ *   posix/sync/parked.h: parked_wake
  *   ORD: parked posted
  *
  * Runs: the searches of scripts/model

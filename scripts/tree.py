@@ -8,6 +8,9 @@ import subprocess
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SKIPPED = {".git", ".cache", "build", "__pycache__"}
 
+# The folders of posix/.  A file includes headers of its own room and of earlier ones.
+ROOMS = ("call", "sync", "thread", "signal", "io", "program")
+
 # An invariant in the head of a file: " *   CHAN-1  An element ...".
 LABEL = re.compile(r"^ ?\*[ \t]+([A-Z][A-Z0-9]*-\d+)(?:  +(?=\S)| (?=[A-Z]))", re.M)
 

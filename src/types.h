@@ -193,7 +193,7 @@ struct m {
 
 	struct blocking blocking;
 	struct traced traced;
-	uint64_t sigmask; /* (o) what libgmprt_posix has set on the OS thread: posix/mask.c */
+	uint64_t sigmask; /* (o) what libgmprt_posix has set on the OS thread: its mask.c */
 	struct preempted preempted;
 	struct abandon abandon;
 

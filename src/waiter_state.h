@@ -48,7 +48,7 @@ struct sudog {
 	/* the tree of the parking table, see parkinglot.c */
 	struct sudog *left, *right, *tail;
 	int64_t due; /* from this time on an unlock hands the mutex over: MUTEX-4 of wait/mutex.c,
-			PARKED-5 of posix/parked.h */
+			PARKED-5 of posix/sync/parked.h */
 	/* fields that every wait touches, in one cache line of a G */
 	struct waiter *w;
 	struct sudog *next, *prev; /* in the queue of its object (parkinglot.c: address) */

@@ -20,7 +20,7 @@ enum waitkey {
 	WAITKEY_JOIN,       /* the field `join` of the awaited G */
 	WAITKEY_FD,         /* a struct polldesc */
 	WAITKEY_CASES,      /* NULL; select_ops finds the channels */
-	WAITKEY_OFFSET,     /* the address of the object plus up to 7 (posix/parked.h) */
+	WAITKEY_OFFSET,     /* the address of the object plus up to 7 (posix/sync/parked.h) */
 	WAITKEY_COMPLEMENT, /* the complement of the address of the object */
 };
 

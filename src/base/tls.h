@@ -83,7 +83,7 @@ void gmp__cancel_release(void);
  * cancellation of its OS thread, and a request that acts on g0 would end the M silently. */
 void gmp__cancel_renew(void);
 
-/* The clocks of the CPU time of a green thread: posix/cputime.c. In ns. */
+/* The clocks of the CPU time of a green thread: posix/call/cputime.c. In ns. */
 enum cpu_clock_kind { CPU_CLOCK, CPU_USAGE, CPU_CLOCKS };
 struct cpu_times {
 	int64_t all;          /* of CPU_CLOCK */
@@ -94,12 +94,13 @@ struct cpu_clock {
 	int tid; /* the OS thread that offset is for; 0: the thread does not use the clock */
 };
 
-/* What libgmprt_posix keeps of signals for the calling thread or green thread: posix/signal.c. */
+/* What libgmprt_posix keeps of signals for the calling thread or green thread:
+ * posix/signal/disposition.c. */
 struct receiver;
 struct signal_state {
 	uintptr_t low, high;       /* the stack of the handler that runs; high 0: none has run */
 	uint64_t mask;             /* of a green thread with own thread-locals, with has_mask */
-	struct receiver *receiver; /* see posix/receiver.h; NULL: none, or the main one */
+	struct receiver *receiver; /* see posix/signal/receiver.h; NULL: none, or the main one */
 	bool has_mask;
 	bool ours;          /* the OS thread is an M, or was made by libgmprt_posix */
 	bool ran, restarts; /* handlers since the last handler_wait_end; all with SA_RESTART */

@@ -51,7 +51,7 @@ enum {
 	KEY_ROUNDS = 4, /* PTHREAD_DESTRUCTOR_ITERATIONS */
 	ROBUST_BYTES = 24,
 	SIG_SETXID = 33,
-	CODE_NOTE = -1004, /* with signal 33; those with others: posix/siginfo.c */
+	CODE_NOTE = -1004, /* with signal 33; those with others: posix/signal/siginfo.c */
 	SHORT_ZERO = 256,  /* bytes */
 };
 

@@ -194,7 +194,7 @@ int multi_link_unknown(struct multi_entry *e, int fd, struct glist *out)
 /* --- reads: persistent registrations --- */
 
 /*
- *   a read (posix/wait.c)                            an event of a persistent registration
+ *   a read (posix/io/wait.c)                         an event of a persistent registration
  *    1 seen = events of the read side                 1 lock pd
  *    2 attempt: EAGAIN                                2 events + 1
  *    3 lock pd; persistent, for this file?            3 fire all entries; if there was none for

@@ -4,7 +4,7 @@
  *
  * The child has one OS thread, the caller of fork.  It runs on as an external thread, even if it
  * was an M: the green thread that called fork keeps its stack and its thread-local values.  Under
- * gmp-run it becomes a green thread again (FORK-3; posix/run_main.c has the protocol).
+ * gmp-run it becomes a green thread again (FORK-3; posix/program/run_main.c has the protocol).
  *
  * Each kind of state that the child must not have has one hook, which fork_child calls.  A hook
  * runs in the child, in a handler of pthread_atfork, and takes no lock of the runtime: a thread of

@@ -87,7 +87,7 @@ void owntls_end(void);
 /* On g0, which has its own block: gp ends.  pp: the P. */
 void owntls_release(struct p *pp, struct g *gp);
 /* On g0, no locks held: gp, whose block b is reset, ends.  True: the callee gives b back later.
- * NULL, or posix/registry.c:thread_ended; set before the first run. */
+ * NULL, or posix/thread/registry.c:thread_ended; set before the first run. */
 extern bool (*gmp__owntls_keep)(struct g *gp, struct tlsblock *b)
 	__attribute__((visibility("hidden")));
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 #
-# libgmprt_posix exports gmp_..., as libgmprt does, and the functions of posix/calls.def, no
+# libgmprt_posix exports gmp_..., as libgmprt does, and the functions of posix/call/calls.def, no
 # more and no less; and it imports none of these, so the runtime does not enter its replacements.
 #
 #   posix.sh LIBRARY LIBGMPRT CALLS

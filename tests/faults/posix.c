@@ -26,7 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* --- libc's functions behind replacements (posix/real.h) --- */
+/* --- libc's functions behind replacements (posix/call/real.h) --- */
 
 #define HIDDEN __attribute__((visibility("hidden")))
 

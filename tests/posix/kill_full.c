@@ -3,8 +3,8 @@
  * Tests signals that are sent while the kernel's queue of signals is full (RLIMIT_SIGPENDING): a
  * call that succeeds runs the handler, and a call that fails leaves no signal behind.
  *
- * The kernel then drops the siginfo.  A late note of posix/kill.c without siginfo looks like a
- * further signal, so the handler may run once more.
+ * The kernel then drops the siginfo.  A late note of posix/signal/kill.c without siginfo looks like
+ * a further signal, so the handler may run once more.
  */
 #define _GNU_SOURCE
 #include <semaphore.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests the invariants of waiters that park for an object of libc (posix/parked.h, rwlock.c), and
+ * Tests the invariants of waiters that park for an object of libc (posix/sync/parked.h,
+ * pthread_rwlock.c), and
  * of joiners: on one P without preemption, where a woken waiter runs only when the waker waits or
  * yields.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests reads of a connection or a pipe that has waited before: its registration with the poller
- * lasts (posix/wait.c, IOWAIT-9), and no byte, reader or new file of the number is missed. Its
+ * lasts (posix/io/wait.c, IOWAIT-9), and no byte, reader or new file of the number is missed. Its
  * cases compare times: each needs a CPU.
  */
 #define _GNU_SOURCE

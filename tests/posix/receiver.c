@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests the invariants of the green threads that handle signals of the process (posix/receiver.c):
- * signals that meet an OS thread with the mask of another green thread, a thread that blocks them
- * again, a handler that was removed, main as it begins to wait, or main after a wait for a child.
+ * Tests the invariants of the green threads that handle signals of the process
+ * (posix/signal/receiver.c): signals that meet an OS thread with the mask of another green thread,
+ * a thread that blocks them again, a handler that was removed, main as it begins to wait, or main
+ * after a wait for a child.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>

@@ -3,7 +3,7 @@
  * gmp-run: runs a program with pthreads so that its threads are green threads.
  *
  * It checks the program, preloads libgmprt_posix, and executes the program in its own process.
- * docs/api/gmp-run.md describes it; posix/run_main.c is the other side of the mark GMP_RUN.
+ * docs/api/gmp-run.md describes it; posix/program/run_main.c is the other side of the mark GMP_RUN.
  */
 #include <elf.h>
 #include <errno.h>
@@ -133,7 +133,7 @@ static void find_sanitizer(int fd, struct image *i, const ElfW(Phdr) * dynamic)
 {
 	static const char *const known[][2] = {
 #define SANITIZER(init, name) { #init, name },
-#include "posix/sanitizers.def"
+#include "posix/program/sanitizers.def"
 #undef SANITIZER
 	};
 	size_t n;

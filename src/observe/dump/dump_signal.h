@@ -12,7 +12,7 @@ int dump_signal_set(int signo);
 void dump_signal_delegated(void);
 /* Let sysmon call dump_signal_delegated and gmp__posix_delegated soon.  Async-signal-safe. */
 void delegate_sig(void);
-/* (c) NULL, or delegated work of libgmprt_posix: posix/parked.c. */
+/* (c) NULL, or delegated work of libgmprt_posix: posix/sync/parked.c. */
 extern void (*gmp__posix_delegated)(void);
 /* End of a run, after the end of sysmon. */
 void dump_signal_fini(void);

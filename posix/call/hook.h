@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a replacement of a libc function does: park the green thread, run libc's function as
+ * blocking code, or only call it.
+ *
+ *   caller                                              hook_how     the replacement
+ *   green thread with own thread-locals, or pinned      HOOK_PARK    parks instead of blocking
+ *   another green thread                                HOOK_BLOCK   libc's function between
+ *                                                                    gmp_block_enter and _leave
+ *   external thread; g0; blocking code; signal handler  HOOK_LIBC    libc's function
+ *
+ * Invariants
+ *   - The runtime's own calls never enter a replacement: the core of libgmprt_posix calls
+ *     gmp__libc_NAME (real.c).
+ *   - A replacement returns POSIX's result and sets errno after its last wait.  errno is read
+ *     right after libc's function, before the OS thread can change.
+ *   - Without a wait a replacement that succeeds leaves errno as it was.
+ */
+#ifndef GMP_POSIX_HOOK_H
+#define GMP_POSIX_HOOK_H
+
+#include <errno.h>
+#include <gmp.h>
+
+#include "enter.h"
+#include "posix/call/handler.h"
+#include "posix/call/real.h"
+#include "posix/signal/mask.h"
+#include "types.h"
+
+enum hook_how { HOOK_LIBC, HOOK_PARK, HOOK_BLOCK };
+
+static inline enum hook_how hook_how(void)
+{
+	struct m *m = getm();
+
+	if (likely(!m) || unlikely(!m->curg || m->inside)) /* inside: g0, or in the runtime */
+		return HOOK_LIBC;
+	const struct g *gp = m->curg;
+
+	if (unlikely(handler_runs()))
+		return HOOK_LIBC;
+	return gp->resume & RESUME_OWN_TLS || gp->lockedm == m ? HOOK_PARK : HOOK_BLOCK;
+}
+
+static inline bool hook_parks(void)
+{
+	return hook_how() == HOOK_PARK;
+}
+
+/* The caller, also in blocking code or in a handler, is a green thread with own thread-locals. */
+static inline bool hook_has_own_tls(void)
+{
+	const struct g *gp = own_green();
+
+	return gp && gp->resume & RESUME_OWN_TLS;
+}
+
+/* Always inlined: BLOCK-5 learns the lengths of blocking code by the place of the call. */
+static always_inline bool hook_block_begin(void)
+{
+	if (hook_how() == HOOK_LIBC)
+		return false;
+	gmp_block_enter();
+	if (signals_used())
+		mask_apply();
+	return true;
+}
+
+static inline void hook_block_end(void)
+{
+	int saved = errno;
+
+	handler_block_ending();
+	gmp_block_leave();
+	handler_block_ended();
+	errno = saved;
+}
+
+/* The value of call, with the errno that it has set: as blocking code in a green thread, otherwise
+ * (HOOK_LIBC) as it is. */
+#define HOOK_BLOCKING(call)                                                                        \
+	({                                                                                         \
+		bool hook_blocks_ = hook_block_begin();                                            \
+		__auto_type hook_result_ = (call);                                                 \
+		if (hook_blocks_)                                                                  \
+			hook_block_end();                                                          \
+		hook_result_;                                                                      \
+	})
+
+/*
+ * The same, in blocking code repeated after an EINTR for which no handler of the caller has run:
+ * the signal was for the green thread that the OS thread ran before (kill.c), or was forwarded
+ * (receiver.c).  Not for calls with a time to wait as an argument, nor for close and connect, which
+ * have begun by then.  A timeout of the socket begins again.
+ */
+#define HOOK_REPEATING(call)                                                                       \
+	HOOK_BLOCKING(({                                                                           \
+		__typeof__(call) repeated_;                                                        \
+		do {                                                                               \
+			if (hook_blocks_)                                                          \
+				handler_call_begin();                                              \
+			repeated_ = (call);                                                        \
+		} while (hook_blocks_ && unlikely(repeated_ < 0) && errno == EINTR &&              \
+			 !handler_has_run());                                                      \
+		repeated_;                                                                         \
+	}))
+
+/* The value of call, which sets a signal mask for its time, in blocking code.  mask NULL: none. */
+#define HOOK_MASKED(mask, call)                                                                    \
+	HOOK_BLOCKING(({                                                                           \
+		uint64_t masked_before_ = mask_swap(mask);                                         \
+		int masked_result_ = (call), masked_errno_ = errno;                                \
+		mask_swap_back(mask, masked_before_);                                              \
+		errno = masked_errno_;                                                             \
+		masked_result_;                                                                    \
+	}))
+
+/* fn runs in the child of a fork. */
+#define IN_FORK_CHILD(fn)                                                                          \
+	__attribute__((constructor(102))) static void fn##_registered(void)                        \
+	{                                                                                          \
+		pthread_atfork(NULL, NULL, fn);                                                    \
+	}
+
+/* result >= 0, or -1 with errno set from a negative errno value. */
+static inline ssize_t hook_return(ssize_t result)
+{
+	if (likely(result >= 0))
+		return result;
+	errno = (int)-result;
+	return -1;
+}
+
+#endif

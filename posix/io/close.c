@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Replaces the calls that close and duplicate descriptors.
+ *
+ * An fd that gmp knows (gmp_fd_adopt) is closed by gmp_close, so calls of gmp on it end with
+ * -ECANCELED.  dup2 to such a number releases it first.
+ *
+ * Invariants
+ *   -        POSIX does not say what a waiting call returns when another thread closes its fd.
+ *            If a caller in HOOK_PARK closes it, the replaced calls of green threads that wait on
+ *            the number return EBADF, before the number is free.  They do not read another file
+ *            that gets the number.  On Linux the OS threads continue to wait on the closed file.
+ *            Any other caller only forgets the hints of the number.
+ *   CLOSE-2  The runtime's own descriptors (os_fd_is_own) count as closed in calls that close:
+ *            close of one is EBADF, closefrom and close_range leave it out, and dup2 to one is
+ *            EBUSY.  So a program may close all descriptors.  Code that is not replaced may still
+ *            close one.
+ *   CLOSE-3  The child of a vfork runs as blocking code (vfork.c), so what it closes ends no wait
+ *            of the parent.
+ */
+#include <string.h>
+
+#include "base/os.h"
+#include "io/fd.h"
+#include "netpoll.h"
+#include "netpoll/multi.h"
+#include "park.h"
+#include "posix/call/point.h"
+#include "posix/io/wait.h"
+#include "posix/signal/disposition.h"
+
+/* --- close --- */
+
+/* End the waits of replaced calls on the number, which is about to be closed. */
+static void end_waits(struct polldesc *pd)
+{
+	struct glist out = { 0 };
+
+	if (!pd)
+		return;
+	signals_hold(); /* no handler leaves by siglongjmp with the lock of pd: SIGTAB-7 */
+	netpoll_close_polled(pd, &out);
+	if (out.head || out.external)
+		ready_list(&out);
+	signals_release();
+}
+
+static bool is_known(struct polldesc *pd)
+{
+	return pd && ld_rlx(&pd->use) & PD_OPEN; /* a hint */
+}
+
+static int park_close(int fd)
+{
+	int saved = errno;
+	struct polldesc *pd = netpoll_find(fd);
+
+	cancel_point();
+	kind_set(fd, KIND_UNKNOWN);
+	int result = is_known(pd) ? fd_close(fd) : -EBADF;
+
+	if (result == -EBADF || result == FD_STALE) {
+		end_waits(pd);
+		result = IO_BLOCKING(LIBC(close)(fd));
+	}
+	return (int)io_return(result, saved);
+}
+
+HOOK int close(int fd)
+{
+	if (unlikely(os_fd_is_own(fd))) {
+		errno = EBADF; /* CLOSE-2 */
+		return -1;
+	}
+	if (hook_parks())
+		return park_close(fd);
+	kind_forget(fd); /* a green thread may have used the number */
+	return HOOK_BLOCKING(LIBC(close)(fd));
+}
+
+/* --- ranges --- */
+
+/* Forget the hints of a range.  One load for eight numbers: programs close thousands that are not
+ * open. */
+static void forget_hints(unsigned first, unsigned last, bool parks)
+{
+	for (unsigned n = first; n <= last && n < KINDS; n++) {
+		uint64_t eight;
+
+		memcpy(&eight, &gmp__posix_hints[n & ~7u], sizeof(eight));
+		if (!eight)
+			n |= 7;
+		else if (hint_of((int)n) && parks && !os_fd_is_own((int)n))
+			kind_set((int)n, KIND_UNKNOWN);
+		else if (hint_of((int)n) && !os_fd_is_own((int)n))
+			kind_forget((int)n); /* CLOSE-3: it may stay open in a parent */
+	}
+}
+
+/* Before the numbers from first to last are closed; parks: the caller is a green thread. */
+static void leave_numbers(unsigned first, unsigned last, bool parks)
+{
+	int saved = errno;
+
+	forget_hints(first, last, parks);
+	for (unsigned n = first; parks && n <= last && n < netpoll_end(); n++) {
+		struct polldesc *pd = netpoll_find((int)n);
+
+		if (!pd) {
+			n |= POLL_CHUNK - 1; /* skip its chunk */
+			continue;
+		}
+		if (os_fd_is_own((int)n))
+			continue;
+		if (is_known(pd))
+			fd_close((int)n);
+		end_waits(pd);
+	}
+	errno = saved;
+}
+
+/* close_range without the runtime's own: CLOSE-2. */
+static int range_of_others(unsigned first, unsigned last, int flags)
+{
+	int own = os_fd_next_own(first);
+
+	for (; own >= 0 && (unsigned)own <= last; own = os_fd_next_own(first)) {
+		if ((unsigned)own > first && LIBC(close_range)(first, (unsigned)own - 1, flags))
+			return -1;
+		if ((unsigned)own == last)
+			return 0;
+		first = (unsigned)own + 1;
+	}
+	return LIBC(close_range)(first, last, flags);
+}
+
+HOOK int close_range(unsigned first, unsigned last, int flags)
+{
+	enum hook_how how = hook_how();
+
+	/* A flag of later kernels could close the runtime's own.  With UNSHARE other green threads
+	 * of the OS thread would get the new table. */
+	if (first > last || flags & ~(CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC) ||
+	    (how != HOOK_LIBC && flags & CLOSE_RANGE_UNSHARE)) {
+		errno = EINVAL;
+		return -1;
+	}
+	if (!(flags & CLOSE_RANGE_CLOEXEC))
+		leave_numbers(first, last, how == HOOK_PARK);
+	return HOOK_BLOCKING(range_of_others(first, last, flags));
+}
+
+/* close_range is refused, or Linux is older than 5.9. */
+static void close_each(unsigned first)
+{
+	unsigned next = 0;
+
+	for (int own = os_fd_next_own(first); own >= 0; own = os_fd_next_own(next)) {
+		for (; first < (unsigned)own; first++)
+			LIBC(close)((int)first);
+		first = next = (unsigned)own + 1;
+	}
+	LIBC(closefrom)((int)first);
+}
+
+HOOK void closefrom(int from)
+{
+	unsigned first = from > 0 ? (unsigned)from : 0;
+
+	leave_numbers(first, UINT32_MAX, hook_parks());
+	if (HOOK_BLOCKING(range_of_others(first, UINT32_MAX, 0)))
+		HOOK_BLOCKING((close_each(first), 0));
+}
+
+/* --- dup --- */
+
+HOOK int dup(int fd)
+{
+	return LIBC(dup)(fd); /* it does not block */
+}
+
+/* Before dup2 or dup3, which close `to` unless fd is bad. */
+static void leave_number(int fd, int to)
+{
+	struct polldesc *pd = netpoll_find(to);
+	int saved = errno;
+
+	if (fd != to && LIBC(fcntl)(fd, F_GETFD) >= 0) {
+		kind_set(to, KIND_UNKNOWN);
+		if (is_known(pd))
+			gmp_fd_release(to);
+		end_waits(pd);
+	}
+	errno = saved;
+}
+
+/* Returns false with errno set: CLOSE-2.  Linux returns EBUSY while another thread is opening the
+ * number. */
+static bool begin_dup(int fd, int to)
+{
+	if (unlikely(os_fd_is_own(to)) && fd != to) {
+		errno = EBUSY;
+		return false;
+	}
+	if (hook_parks())
+		leave_number(fd, to);
+	else
+		kind_forget(to);
+	return true;
+}
+
+/* Both close a file. */
+HOOK int dup2(int fd, int to)
+{
+	return begin_dup(fd, to) ? HOOK_BLOCKING(LIBC(dup2)(fd, to)) : -1;
+}
+
+HOOK int dup3(int fd, int to, int flags)
+{
+	if (flags & ~O_CLOEXEC) {
+		errno = EINVAL;
+		return -1;
+	}
+	return begin_dup(fd, to) ? HOOK_BLOCKING(LIBC(dup3)(fd, to, flags)) : -1;
+}

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Replaces poll, select and epoll_wait.
+ *
+ *   poll, ppoll      gmp_poll
+ *   select, pselect  libc's select without timeout; if nothing is ready, gmp_poll of the same fds,
+ *                    and again
+ *   epoll_wait       libc's without timeout; if there is no event, wait until the epoll descriptor
+ *                    is readable, and again
+ *
+ * Blocking code: a call with a signal mask (ppoll, pselect, epoll_pwait), since the kernel
+ * exchanges the mask and sleeps in one step, so no signal is missed in between (mask.h); a select
+ * that reports nothing although gmp_poll does (a peer that has hung up, of which only exceptions
+ * are asked for); fds that the poller cannot watch.
+ *
+ * None of the calls restarts after a signal handler.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "posix/call/point.h"
+#include "posix/call/times.h"
+#include "posix/call/user.h"
+#include "posix/io/wait.h"
+
+/* Largest nfds of a select that parks; more are blocking code. */
+enum { SELECT_MOST = 1 << 16 };
+
+/* --- poll --- */
+
+static int poll_blocking(struct pollfd *fds, nfds_t n, int64_t deadline)
+{
+	struct timespec left = time_left(deadline);
+
+	return IO_BLOCKING(LIBC(ppoll)(fds, n, deadline == GMP_FOREVER ? NULL : &left, NULL));
+}
+
+static int park_poll(struct pollfd *fds, nfds_t n, int64_t deadline)
+{
+	int saved = errno;
+
+	cancel_point();
+	n = (unsigned)n; /* the kernel takes 32 bits of it */
+	int ready = io_poll(fds, n, deadline);
+
+	switch (ready) {
+	case -ETIMEDOUT: ready = 0; break;
+	case -ECANCELED:
+	case -EINTR:
+	case -EFAULT: break;
+	default:
+		if (ready < 0) /* the poller cannot watch one, or libc has the error */
+			ready = poll_blocking(fds, n, deadline);
+	}
+	return (int)io_end(ready, saved);
+}
+
+HOOK int poll(struct pollfd *fds, nfds_t n, int timeout)
+{
+	return hook_parks() ? park_poll(fds, n,
+					timeout < 0 ? GMP_FOREVER : gmp_deadline(timeout * GMP_MS))
+			    : HOOK_BLOCKING(LIBC(poll)(fds, n, timeout));
+}
+
+HOOK int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t room)
+{
+	if (room / sizeof(*fds) < n)
+		return LIBC(__poll_chk)(fds, n, timeout, room); /* ends the process */
+	return poll(fds, n, timeout);
+}
+
+static int park_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
+		      const sigset_t *mask)
+{
+	if (mask || (timeout && !is_duration(timeout))) {
+		cancel_point();
+		return HOOK_MASKED(mask, LIBC(ppoll)(fds, n, timeout, mask));
+	}
+	return park_poll(fds, n, deadline_after(timeout));
+}
+
+HOOK int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
+{
+	return hook_parks() ? park_ppoll(fds, n, timeout, mask)
+			    : HOOK_BLOCKING(LIBC(ppoll)(fds, n, timeout, mask));
+}
+
+HOOK int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
+		     const sigset_t *mask, size_t room)
+{
+	if (room / sizeof(*fds) < n)
+		return LIBC(__ppoll_chk)(fds, n, timeout, mask, room); /* the same */
+	return ppoll(fds, n, timeout, mask);
+}
+
+/* --- select --- */
+
+typedef unsigned long set_word;
+enum { WORD_BITS = 8 * sizeof(set_word), SETS = 3 };
+
+/* A call: the caller's sets, and copies of what it asks for, as arrays of words. */
+struct select_call {
+	int n;
+	size_t words;
+	fd_set *sets[SETS];
+	set_word *asked[SETS];
+	struct pollfd *fds;
+	nfds_t count;
+	int64_t deadline;
+};
+
+static bool has_bit(const set_word *set, int fd)
+{
+	return set && set[(unsigned)fd / WORD_BITS] >> (unsigned)fd % WORD_BITS & 1;
+}
+
+static void list_fds(struct select_call *c)
+{
+	static const short events[SETS] = { POLLIN, POLLOUT, POLLPRI };
+
+	for (int fd = 0; fd < c->n; fd++) {
+		struct pollfd p = { .fd = fd };
+
+		for (int i = 0; i < SETS; i++)
+			if (has_bit(c->asked[i], fd))
+				p.events |= events[i];
+		if (p.events)
+			c->fds[c->count++] = p;
+	}
+}
+
+/* How many descriptors the table of the process has room for; 0: not known. */
+static int table_size(void)
+{
+	FILE *f = fopen("/proc/self/status", "re");
+	char line[128];
+	int size = 0, saved = errno;
+
+	while (f && !size && fgets(line, sizeof(line), f))
+		sscanf(line, "FDSize: %d", &size);
+	if (f)
+		fclose(f);
+	errno = saved;
+	return size;
+}
+
+/* Whether a select of *n descriptors can park.  The kernel ignores those for which the table has no
+ * room, and touches no word of a set for these alone: then *n becomes the size of the table.  An
+ * fd_set has FD_SETSIZE bits. */
+static bool select_parks(int *n)
+{
+	if (*n <= FD_SETSIZE)
+		return *n >= 0;
+	int size = *n <= SELECT_MOST ? table_size() : 0;
+
+	*n = min_of(*n, size);
+	return size;
+}
+
+/* Copy the sets to memory, of which a part is for the fds.  Returns 0, -ENOMEM or -EFAULT. */
+static int select_begin(struct select_call *c)
+{
+	c->words = ((unsigned)c->n + WORD_BITS - 1) / WORD_BITS;
+	size_t bytes = c->words * sizeof(set_word);
+	char *memory = malloc(SETS * bytes + (size_t)c->n * sizeof(struct pollfd) + 1);
+
+	if (!memory)
+		return -ENOMEM;
+	c->fds = (struct pollfd *)(memory + SETS * bytes);
+	for (int i = 0; i < SETS; i++) {
+		if (!c->sets[i])
+			continue;
+		c->asked[i] = (set_word *)(memory + (size_t)i * bytes);
+		if (!user_read(c->asked[i], c->sets[i], bytes)) {
+			free(memory);
+			return -EFAULT;
+		}
+	}
+	list_fds(c);
+	return 0;
+}
+
+static void select_end(struct select_call *c)
+{
+	free((char *)c->fds - SETS * c->words * sizeof(set_word));
+}
+
+/* The caller's sets as they were; the kernel has written to them. */
+static void restore_sets(const struct select_call *c)
+{
+	for (int i = 0; i < SETS; i++)
+		if (c->sets[i])
+			memcpy(c->sets[i], c->asked[i], c->words * sizeof(set_word));
+}
+
+/* A signal that is pending makes it EINTR, which leaves the sets. */
+static int select_now(const struct select_call *c)
+{
+	struct timeval none = { 0, 0 };
+	int n;
+
+	do
+		n = IO_SYS(LIBC(select)(c->n, c->sets[0], c->sets[1], c->sets[2], &none));
+	while (n == -EINTR);
+	return n;
+}
+
+static int select_blocking(const struct select_call *c)
+{
+	struct timespec left;
+
+	restore_sets(c);
+	left = time_left(c->deadline);
+	return IO_BLOCKING(LIBC(pselect)(c->n, c->sets[0], c->sets[1], c->sets[2],
+					 c->deadline == GMP_FOREVER ? NULL : &left, NULL));
+}
+
+/* Nothing is ready: wait.  The sets of the caller are empty. */
+static int select_waiting(struct select_call *c)
+{
+	int result;
+
+	for (int waits = 0;; waits++) {
+		int ready = io_poll(c->fds, c->count, c->deadline);
+
+		if (ready == -ETIMEDOUT)
+			return 0;
+		if (ready == -ECANCELED || ready == -EINTR) {
+			restore_sets(c); /* as natively: an error leaves them */
+			return ready;
+		}
+		if (ready < 0 || waits > 1)
+			return select_blocking(c);
+		restore_sets(c);
+		result = select_now(c);
+		if (result)
+			return result;
+	}
+}
+
+/* The result, or -errno. */
+static int select_call(struct select_call *c)
+{
+	int result = select_begin(c);
+
+	if (result)
+		return result;
+	result = select_now(c);
+
+	if (result == 0 && c->deadline > gmp_now())
+		result = select_waiting(c);
+	select_end(c);
+	return result;
+}
+
+HOOK int select(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval *timeout)
+{
+	if (!hook_parks())
+		return HOOK_BLOCKING(LIBC(select)(n, in, out, except, timeout));
+	int saved = io_begin();
+	struct select_call c = { .n = n, .sets = { in, out, except }, .deadline = GMP_FOREVER };
+
+	if (!select_parks(&c.n) || (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0)))
+		return HOOK_BLOCKING(LIBC(select)(n, in, out, except, timeout));
+	if (timeout)
+		c.deadline = deadline_after(
+			&(struct timespec){ timeout->tv_sec + timeout->tv_usec / 1000000,
+					    timeout->tv_usec % 1000000 * GMP_US });
+	int result = select_call(&c);
+
+	if (timeout && c.deadline != GMP_FOREVER) { /* as Linux does */
+		struct timespec left = time_left(c.deadline);
+
+		*timeout = (struct timeval){ left.tv_sec, left.tv_nsec / GMP_US };
+	}
+	return (int)io_end(result, saved);
+}
+
+HOOK int pselect(int n, fd_set *in, fd_set *out, fd_set *except, const struct timespec *timeout,
+		 const sigset_t *mask)
+{
+	if (!hook_parks())
+		return HOOK_BLOCKING(LIBC(pselect)(n, in, out, except, timeout, mask));
+	int saved = io_begin();
+	struct select_call c = { .n = n, .sets = { in, out, except } };
+
+	if (mask || !select_parks(&c.n) || (timeout && !is_duration(timeout)))
+		return HOOK_MASKED(mask, LIBC(pselect)(n, in, out, except, timeout, mask));
+	c.deadline = deadline_after(timeout);
+	return (int)io_end(select_call(&c), saved);
+}
+
+/* --- epoll --- */
+
+static int ms_until(int64_t deadline)
+{
+	if (deadline == GMP_FOREVER)
+		return -1;
+	int64_t left = max_of(deadline - gmp_now(), (int64_t)0);
+
+	return (int)min_of((left + GMP_MS - 1) / GMP_MS, (int64_t)INT32_MAX);
+}
+
+/* If another OS thread takes the signal that the kernel woke this one for, poll(2) continues, and
+ * epoll_wait(2) returns EINTR.  It is repeated until a handler has run here: the other OS thread
+ * belongs to the runtime, and has forwarded the signal (receiver.c). */
+static int epoll_blocking(int fd, struct epoll_event *events, int n, int64_t deadline,
+			  const sigset_t *mask)
+{
+	struct signal_state *s = gmp__signal_state();
+	int got;
+
+	s->ran = false;
+	do
+		got = IO_SYS(HOOK_MASKED(
+			mask, LIBC(epoll_pwait)(fd, events, n, ms_until(deadline), mask)));
+	while (got == -EINTR && !s->ran);
+	return got;
+}
+
+/* The result, or -errno. */
+static int epoll_waiting(int fd, struct epoll_event *events, int n, int64_t deadline)
+{
+	for (int waits = 0;; waits++) {
+		int got = IO_SYS(LIBC(epoll_wait)(fd, events, n, 0));
+
+		if (got || deadline <= gmp_now())
+			return got;
+		int err = io_park(fd, POLLIN, deadline);
+
+		if (err == -ETIMEDOUT)
+			continue; /* what came at the last moment */
+		if (err == -ECANCELED || err == -EINTR || err == -EBADF)
+			return err;
+		if (err)
+			return epoll_blocking(fd, events, n, deadline, NULL);
+	}
+}
+
+static int park_epoll(int fd, struct epoll_event *events, int n, int timeout, const sigset_t *mask)
+{
+	int64_t deadline = timeout < 0 ? GMP_FOREVER : gmp_deadline(timeout * GMP_MS);
+	int saved = io_begin();
+
+	return (int)io_end(mask ? epoll_blocking(fd, events, n, deadline, mask)
+				: epoll_waiting(fd, events, n, deadline),
+			   saved);
+}
+
+HOOK int epoll_wait(int fd, struct epoll_event *events, int n, int timeout)
+{
+	return hook_parks() ? park_epoll(fd, events, n, timeout, NULL)
+			    : HOOK_BLOCKING(LIBC(epoll_wait)(fd, events, n, timeout));
+}
+
+HOOK int epoll_pwait(int fd, struct epoll_event *events, int n, int timeout, const sigset_t *mask)
+{
+	return hook_parks() ? park_epoll(fd, events, n, timeout, mask)
+			    : HOOK_BLOCKING(LIBC(epoll_pwait)(fd, events, n, timeout, mask));
+}

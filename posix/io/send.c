@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Replaces the calls that send to a socket.
+ *
+ * Each attempt is made with MSG_DONTWAIT.  IO-3 and IO-4 of readwrite.c hold: a blocking stream
+ * socket takes all bytes, and datagrams are never split, since the kernel takes all of one or
+ * nothing.
+ *
+ * Blocking code: MSG_FASTOPEN, which connects.
+ */
+#include "posix/io/message.h"
+
+#include "posix/call/point.h"
+#include "posix/call/user.h"
+#include "posix/io/wait.h"
+
+static ssize_t send_blocking(const struct message *m, size_t done)
+{
+	return IO_REPEATING(LIBC(send)(m->fd, (const char *)m->buf + done, m->n - done, m->flags));
+}
+
+/* IO-4: an error is pending that the next call must get. */
+static bool has_error(const struct message *m, size_t done)
+{
+	return (done || m->later) && io_poll_now(m->fd, POLLOUT) & POLLERR;
+}
+
+ssize_t message_send_rest(const struct message *m, ssize_t sent)
+{
+	struct io_wait w = {
+		.fd = m->fd, .events = POLLOUT, .timeout = SO_SNDTIMEO, .flags = m->flags
+	};
+	size_t done = sent > 0 ? (size_t)sent : 0;
+
+	if (sent > 0 && m->flags & MSG_DONTWAIT)
+		return sent;
+	while (sent == -EAGAIN || (sent >= 0 && done < m->n)) {
+		w.partial = done || m->later;
+
+		int err = sent == -EAGAIN ? io_not_ready(&w) : 0;
+
+		if (err == IO_BLOCK) {
+			sent = send_blocking(m, done);
+			done += sent > 0 ? (size_t)sent : 0;
+			break;
+		}
+		if (err || has_error(m, done)) {
+			sent = err;
+			break;
+		}
+		sent = message_send(m->fd, (const char *)m->buf + done, m->n - done,
+				    m->flags | MSG_DONTWAIT |
+					    (done || m->later ? MSG_NOSIGNAL : 0));
+		done += sent > 0 ? (size_t)sent : 0;
+	}
+	return done ? (ssize_t)done : sent;
+}
+
+ssize_t message_send_rest_of(int fd, const struct iovec *v, size_t count, int flags, size_t done)
+{
+	size_t skip = done;
+
+	for (size_t i = 0; i < count; i++) {
+		size_t from = min_of(skip, v[i].iov_len), rest = v[i].iov_len - from;
+		struct message m = { .fd = fd,
+				     .buf = (const char *)v[i].iov_base + from,
+				     .n = rest,
+				     .flags = flags,
+				     .later = true };
+
+		skip -= from;
+		ssize_t some = rest ? message_send_rest(&m, 0) : 0;
+
+		done += some > 0 ? (size_t)some : 0;
+		if (some < (ssize_t)rest)
+			break;
+	}
+	return (ssize_t)done;
+}
+
+/* --- one buffer --- */
+
+/* An address in `to` matters to the first attempt only: datagrams have no rest, and streams ignore
+ * it. */
+static ssize_t park_sendto(int fd, const void *buf, size_t n, int flags, const struct sockaddr *to,
+			   socklen_t len)
+{
+	struct io_wait w = { .fd = fd, .events = POLLOUT, .timeout = SO_SNDTIMEO, .flags = flags };
+	struct message m = { .fd = fd, .buf = buf, .n = n, .flags = flags };
+	int saved = io_begin(), now = flags | MSG_DONTWAIT;
+
+	if (flags & MSG_FASTOPEN)
+		return io_end(IO_BLOCKING(LIBC(sendto)(fd, buf, n, flags, to, len)), saved);
+	ssize_t sent = IO_WAITING(&w,
+				  to || len ? IO_SYS(LIBC(sendto)(fd, buf, n, now, to, len))
+					    : message_send(fd, buf, n, now),
+				  IO_BLOCKING(LIBC(sendto)(fd, buf, n, flags, to, len)));
+
+	if (sent > 0 && (size_t)sent < n && !w.blocked)
+		sent = message_send_rest(&m, sent);
+	return io_end(sent, saved);
+}
+
+HOOK ssize_t send(int fd, const void *buf, size_t n, int flags)
+{
+	return hook_parks() ? park_sendto(fd, buf, n, flags, NULL, 0)
+			    : HOOK_REPEATING(LIBC(send)(fd, buf, n, flags));
+}
+
+HOOK ssize_t sendto(int fd, const void *buf, size_t n, int flags, const struct sockaddr *to,
+		    socklen_t len)
+{
+	return hook_parks() ? park_sendto(fd, buf, n, flags, to, len)
+			    : HOOK_BLOCKING(LIBC(sendto)(fd, buf, n, flags, to, len));
+}
+
+/* --- messages --- */
+
+/* The result, or -errno. */
+static ssize_t sendmsg_waiting(int fd, const struct msghdr *m, int flags)
+{
+	struct io_wait w = { .fd = fd, .events = POLLOUT, .timeout = SO_SNDTIMEO, .flags = flags };
+	ssize_t sent = IO_WAITING(&w, IO_SYS(LIBC(sendmsg)(fd, m, flags | MSG_DONTWAIT)),
+				  IO_REPEATING(LIBC(sendmsg)(fd, m, flags)));
+
+	if (sent > 0 && !w.blocked && !(flags & MSG_DONTWAIT) &&
+	    (size_t)sent < iov_bytes(m->msg_iov, m->msg_iovlen))
+		return message_send_rest_of(fd, m->msg_iov, m->msg_iovlen, flags, (size_t)sent);
+	return sent;
+}
+
+static ssize_t park_sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	int saved = io_begin();
+
+	if (flags & MSG_FASTOPEN)
+		return io_end(IO_REPEATING(LIBC(sendmsg)(fd, m, flags)), saved);
+	return io_end(sendmsg_waiting(fd, m, flags), saved);
+}
+
+HOOK ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	return hook_parks() ? park_sendmsg(fd, m, flags)
+			    : HOOK_REPEATING(LIBC(sendmsg)(fd, m, flags));
+}
+
+/*
+ * As in the kernel: message by message; an error after the first is not reported.  sendmmsg with
+ * MSG_DONTWAIT sends as many as there is room for, and stops after a message that it has sent in
+ * part.
+ */
+static ssize_t sendmmsg_waiting(int fd, struct mmsghdr *m, unsigned n, int flags)
+{
+	unsigned done = 0;
+	ssize_t result = 0;
+
+	n = min_of(n, 1024u);
+	while (done < n) {
+		result = IO_SYS(LIBC(sendmmsg)(fd, m + done, n - done, flags | MSG_DONTWAIT));
+		if (result > 0) {
+			struct mmsghdr *last = &m[done + (unsigned)result - 1];
+			struct msghdr *h = &last->msg_hdr;
+
+			done += (unsigned)result;
+			if (flags & MSG_DONTWAIT ||
+			    last->msg_len >= iov_bytes(h->msg_iov, h->msg_iovlen))
+				continue;
+			last->msg_len = (unsigned)message_send_rest_of(
+				fd, h->msg_iov, h->msg_iovlen, flags, last->msg_len);
+			if (last->msg_len < iov_bytes(h->msg_iov, h->msg_iovlen))
+				break;
+		} else if (result == -EAGAIN) {
+			result = sendmsg_waiting(fd, &m[done].msg_hdr, flags);
+			unsigned sent = (unsigned)result;
+
+			if (result >= 0 && !user_write(&m[done].msg_len, &sent, sizeof(sent)))
+				result = -EFAULT; /* as the kernel: sent, and not counted */
+			if (result < 0)
+				break;
+			done++;
+		} else {
+			break;
+		}
+	}
+	return done ? (ssize_t)done : result;
+}
+
+HOOK int sendmmsg(int fd, struct mmsghdr *m, unsigned n, int flags)
+{
+	if (!hook_parks())
+		return HOOK_BLOCKING(LIBC(sendmmsg)(fd, m, n, flags));
+	int saved = io_begin();
+	if (n == 0)
+		return HOOK_BLOCKING(LIBC(sendmmsg)(fd, m, n, flags));
+	return (int)io_end(sendmmsg_waiting(fd, m, n, flags), saved);
+}

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whole programs on green threads: gmp-run preloads this library, whose __libc_start_main runs main
+ * as the first green thread of a runtime.
+ *
+ * main never ends its green thread, which would end the run: it returns into exit, or parks after
+ * pthread_exit, and then the last thread calls exit(0).
+ *
+ * Fork.  The child has one thread, on the stack and with the block of the green thread that forked.
+ * Until it makes another thread it is an OS thread, and replaced functions are libc's own for it.
+ * Its first pthread_create starts a runtime, of which it is the first green thread:
+ *
+ *   the child's first thread, on the stack S and with      other OS threads
+ *   the block B of the green thread that forked
+ *    1 fork returns; the table of threads is empty;
+ *      forked = its record; B gets a new thread id, and
+ *      a second block H the kernel's; calls of libc block
+ *    2 pthread_create: no runtime is on: adopt
+ *    3 run_adopt (run.c): a G of a new runtime gets S and
+ *      B; sysmon starts                                    a sysmon waits
+ *    4 H becomes the OS thread's own block; the context
+ *      of the G is saved on S
+ *    5 on a new stack: load H; signal handlers may run;
+ *      state = RUN_ON; mstart: the OS thread is an M
+ *    6 the M wakes another one, loads B and resumes the G  b an M looks for work, polls, and runs
+ *    7 its record is entered in the table; forked = NULL     timers
+ *    8 as a G: pthread_create continues                    c as in every run
+ *    9 exit; or the end of its function (of main: exit),
+ *      or pthread_exit: wait                               d the last thread that leaves: exit(0)
+ *
+ * If the thread cannot be adopted in step 2 (PROGRAM-4), gmp_start starts the runtime, and the
+ * thread is an external thread of it.
+ *
+ * Invariants
+ *   PROGRAM-1  `alive` counts the threads of main and of pthread_create that have not left: the
+ *              thread that makes it 0 calls exit.  A thread leaves after its destructors; an OS
+ *              thread in the last of them (outside.c).
+ *   -          In the child of a fork no other thread exists, so nothing of the parent's table is
+ *              used there except the record of the caller.  Until step 7 its g struct is the
+ *              parent's, of which only the stack and its class are read.
+ *   PROGRAM-3  pthread_self(), thread-locals, addresses on the stack and the owner of locks that
+ *              the first thread takes are the same in steps 1 to 9.  What it held at the fork has
+ *              the parent's thread as its owner, as natively (TLSBLOCK-8).
+ *   PROGRAM-4  Only the first thread itself is adopted, on S, outside of signal handlers and of
+ *              gmp_once_do, and if no runtime is on.  Otherwise B and its id stay, and H answers
+ *              setuid for the thread (TLSBLOCK-7).
+ *   -          The first thread counts as main: its record is_main, and its G never ends.  So S is
+ *              not given back, and a join of it waits for main_ended.
+ *   -          A child that makes no thread has no runtime.
+ *   -          Step 1 is before the fork handlers of libraries (atfork.c).  H, which needs memory,
+ *              is made after handlers that were registered earlier.
+ *
+ * Rejected: adoption at the first call that would wait.  A thread that is alone keeps no other one
+ * from running while it blocks, and each child that reads from a pipe before exec would get four
+ * OS threads.
+ */
+#include <dlfcn.h>
+#include <string.h>
+
+#include "base/os.h"
+#include "enter.h"
+#include "posix/signal/disposition.h"
+#include "posix/signal/mask.h"
+#include "posix/signal/receiver.h"
+#include "posix/thread/outside.h"
+#include "posix/thread/registry.h"
+#include "run/fork.h"
+#include "variant/owntls.h"
+
+/* gmp-run sets it: 1, or once: programs that this one starts run without. */
+#define MARK "GMP_RUN"
+
+/* THREADS_MOST: the largest value of max_threads. */
+enum { STACK_MOST = 1 << 30, THREADS_MOST = 1000000, EXIT_CANNOT_RUN = 126 };
+
+static struct {
+	int (*main)(int argc, char **argv, char **envp);
+	int argc;
+	char **argv, **envp;
+	bool whole;            /* (c) main is a green thread */
+	uint32_t alive;        /* (l) PROGRAM-1 */
+	struct thread *forked; /* (a) the child's first thread until step 7; otherwise NULL */
+} program = { .alive = 1 };
+
+/* --- the end of threads --- */
+
+void program_thread_new(void)
+{
+	threads_lock();
+	program.alive++;
+	threads_unlock();
+}
+
+/* The calling thread is the last one.  t: its record; NULL: an OS thread in its last destructor. */
+static void end_program(const struct thread *t)
+{
+	if (t && program.whole)
+		owntls_end();
+	exit(0);
+}
+
+static bool leave(void)
+{
+	threads_lock();
+	bool last = --program.alive == 0;
+
+	threads_unlock();
+	return last;
+}
+
+static _Noreturn void main_left(struct thread *t)
+{
+	if (leave())
+		end_program(t);
+	for (;;)
+		gmp_sleep_until(GMP_FOREVER);
+}
+
+/* The function of main returns into exit, that of the first thread of a child ends here. */
+static _Noreturn void main_exits(struct thread *t)
+{
+	thread_end_blocking();
+	thread_begin_exit(t);
+	if (getm()) {
+		owntls_end();
+		threads_lock();
+		if (t->state == THREAD_JOINABLE)
+			t->state = THREAD_ENDED;
+		else
+			thread_remove(t);
+		threads_unlock();
+		gmp_sem_release(&main_ended, 1);
+	}
+	main_left(t);
+}
+
+void program_thread_left(struct thread *t)
+{
+	if (t && t->is_main)
+		main_exits(t); /* step 9 */
+	if (leave())
+		end_program(t);
+}
+
+/* --- main --- */
+
+/* The calling G is the first one of the run. */
+static void enter_first(struct thread *t)
+{
+	t->g = getm()->curg;
+	t->run = ld_rlx(&sched.run);
+	t->is_main = true;
+	t->mask = mask_to_inherit();
+	sched.never_deadlocked = true; /* a signal may end each wait */
+	threads_lock();
+	thread_enter(t);
+	threads_unlock();
+}
+
+static void enter_main(struct thread *t)
+{
+	t->self = pthread_self();
+	program.whole = true;
+	enter_first(t);
+}
+
+static _Noreturn void call_main(void)
+{
+	exit(program.main(program.argc, program.argv, program.envp));
+}
+
+void program_main(void *arg)
+{
+	struct thread *t = arg;
+	__pthread_unwind_buf_t base;
+
+	if (!getm()) { /* GMP_SCHED=thread: all threads are libc's */
+		outside_count_self();
+		call_main();
+	}
+	enter_main(t);
+	if (!__sigsetjmp_cancel(base.__cancel_jmp_buf, 0)) {
+		__pthread_register_cancel(&base);
+		call_main();
+	}
+	main_exits(t);
+}
+
+/* The size of stacks of pthread_create without attributes. */
+static size_t default_stack(void)
+{
+	pthread_attr_t attr;
+	size_t size = 0;
+
+	if (getenv("GMP_STACK_SIZE") || pthread_attr_init(&attr))
+		return 0;
+	pthread_attr_getstacksize(&attr, &size);
+	pthread_attr_destroy(&attr);
+	return min_of(size, (size_t)STACK_MOST);
+}
+
+static gmp_config configure(void)
+{
+	gmp_config cfg = GMP_CONFIG_INIT;
+
+	cfg.flags = GMP_OWN_TLS;
+	cfg.stack_size = default_stack();
+	if (!getenv("GMP_MAX_THREADS"))
+		cfg.max_threads = THREADS_MOST; /* natively the system alone bounds them */
+	return cfg;
+}
+
+/* gmp-run has not checked the libraries of the program, nor the programs that this one starts. */
+static void refuse_sanitizers(const char *name)
+{
+	static const char *const known[][2] = {
+#define SANITIZER(init, name) { #init, name },
+#include "posix/program/sanitizers.def"
+#undef SANITIZER
+	};
+
+	for (size_t i = 0; i < countof(known); i++) {
+		if (!dlsym(RTLD_DEFAULT, known[i][0]))
+			continue;
+		fprintf(stderr,
+			"gmp-run: %s or a library of it is built with %s, which does not know the "
+			"stacks of green threads\n",
+			name, known[i][1]);
+		_exit(EXIT_CANNOT_RUN);
+	}
+}
+
+static int on_main_thread(int argc, char **argv, char **envp)
+{
+	gmp_config cfg = configure();
+	struct thread *t = thread_record();
+
+	program.argc = argc;
+	program.argv = argv;
+	program.envp = envp;
+	/* SIGTAB-9; and a write to a broken pipe ends the process, as natively: the runtime
+	 * replaces the default action only (SIGNAL-2 of faultsig.c) */
+	signal_hold_always(mask_of_writes());
+	int err = t ? gmp_run(program_main, t, &cfg) : -ENOMEM;
+
+	fprintf(stderr, "gmp-run: cannot run %s: %s\n", argv[0], strerror(-err));
+	return EXIT_CANNOT_RUN;
+}
+
+/* Removes this library from the list LD_PRELOAD; it is the first entry (tools/run). */
+static void forget_mark(void)
+{
+	const char *list = getenv("LD_PRELOAD");
+	const char *rest = list ? strpbrk(list, ": ") : NULL;
+
+	unsetenv(MARK);
+	if (rest && rest[1])
+		setenv("LD_PRELOAD", rest + 1, 1);
+	else
+		unsetenv("LD_PRELOAD");
+}
+
+HOOK int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv,
+			   void (*init)(void), void (*fini)(void), void (*rtld_fini)(void),
+			   void *stack_end)
+{
+	const char *mark = getenv(MARK);
+
+	if (mark) {
+		refuse_sanitizers(argv[0]);
+		program.main = main;
+		main = on_main_thread;
+		if (strcmp(mark, "once") == 0)
+			forget_mark();
+	}
+	return LIBC(__libc_start_main)(main, argc, argv, init, fini, rtld_fini, stack_end);
+}
+
+/* --- fork --- */
+
+struct thread *forked_thread(void)
+{
+	return ld_rlx(&program.forked);
+}
+
+struct thread *forked_self(void)
+{
+	struct thread *t = forked_thread();
+
+	return t && t->self == pthread_self() ? t : NULL;
+}
+
+/* PROGRAM-4 */
+static bool may_be_adopted(const struct thread *t)
+{
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+
+	return t && !handler_runs() && !gmp__external_cleanups() &&
+	       here - (uintptr_t)t->g->stack < (size_t)1 << t->g->stack_class;
+}
+
+/* libc's cancellation, which is disabled in the block of a green thread. */
+static void take_cancel_state(struct thread *t)
+{
+	int state, type;
+
+	LIBC(pthread_setcancelstate)(PTHREAD_CANCEL_DISABLE, &state);
+	LIBC(pthread_setcanceltype)(PTHREAD_CANCEL_DEFERRED, &type);
+	t->disabled = state == PTHREAD_CANCEL_DISABLE;
+	t->async = type == PTHREAD_CANCEL_ASYNCHRONOUS;
+}
+
+static void give_cancel_state(const struct thread *t)
+{
+	LIBC(pthread_setcancelstate)(t->disabled, NULL);
+	LIBC(pthread_setcanceltype)(t->async, NULL);
+}
+
+/* Steps 2 to 7.  Returns false if the caller is not adopted. */
+static bool adopt(void)
+{
+	struct thread *t = forked_self();
+	gmp_config cfg = configure();
+
+	if (!may_be_adopted(t))
+		return false;
+	take_cancel_state(t);
+	struct adoption a = {
+		.fn = program_main,
+		.arg = t,
+		.stack = t->g->stack,
+		.stack_class = t->g->stack_class,
+		.masked = (uint8_t)(t->disabled + t->exiting),
+		.cancelled = t->pending,
+	};
+
+	if (run_adopt(&a, &cfg)) {
+		give_cancel_state(t);
+		return false;
+	}
+	st_rlx(&program.forked, (struct thread *)NULL);
+	enter_first(t);
+	receiver_adopt();
+	return true;
+}
+
+/* A runtime of which the caller is an external thread. */
+static bool start_runtime(void)
+{
+	gmp_config cfg = configure();
+
+	while (ld_seq(&sched.state) != RUN_ON) { /* ORD(run) */
+		int err = gmp_start(&cfg);
+
+		if (err && err != -EBUSY)
+			return false;
+		os_yield();
+	}
+	return true;
+}
+
+bool program_is_started(void)
+{
+	return program.main || getenv(MARK);
+}
+
+bool program_is_whole(void)
+{
+	return program.whole;
+}
+
+/* Step 2.  errno stays. */
+static noinline bool begin_runtime(void)
+{
+	int saved = errno;
+	bool on = adopt() || start_runtime();
+
+	errno = saved;
+	return on;
+}
+
+bool program_runs(void)
+{
+	return program.whole && (ld_rlx(&sched.state) == RUN_ON || begin_runtime()) &&
+	       likely(!sched.threads);
+}
+
+/* Step 1.  Before fork_child of run/fork.c: the caller is still a green thread. */
+static void in_child(void)
+{
+	struct m *m = getm() ? getm() : gmp__blockedm();
+	struct g *gp = m ? m->curg : NULL;
+	struct thread *t = gp ? thread_of(gp) : forked_self(); /* the child of such a child */
+
+	st_rlx(&program.forked, t);
+	threads_forget();
+	program.alive = 1;
+	main_ended = (gmp_sem)GMP_SEM_INIT(0);
+	if (!t)
+		return;
+	t->is_main = true;
+	t->joiner = t->joins = 0;
+	if (gp && gp->resume & RESUME_OWN_TLS)
+		give_cancel_state(t);
+	if (program.whole)
+		tlsblock_keep(thread_block(t));
+}
+
+/* After all handlers of this library. */
+static void late_in_child(void)
+{
+	struct thread *t = forked_self();
+
+	if (t && program.whole)
+		tlsblock_second(thread_block(t));
+	else if (!getm())
+		outside_count_self();
+}
+
+__attribute__((constructor(102))) static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, in_child);
+	atfork_late(late_in_child);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* Signal masks of green threads with own thread-locals: see mask.c. */
+#ifndef GMP_POSIX_MASK_H
+#define GMP_POSIX_MASK_H
+
+#include <signal.h>
+
+#include "base/base.h"
+
+static inline uint64_t mask_bit(int signo)
+{
+	return (uint64_t)1 << (signo - 1);
+}
+
+/* The signals that the kernel raises for a write: SIGTAB-9 of disposition.c. */
+static inline uint64_t mask_of_writes(void)
+{
+	return mask_bit(SIGPIPE) | mask_bit(SIGXFSZ);
+}
+
+static inline uint64_t mask_of(const sigset_t *set)
+{
+	return *(const uint64_t *)(const void *)set;
+}
+
+static inline sigset_t mask_set(uint64_t mask)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	*(uint64_t *)(void *)&set = mask;
+	return set;
+}
+
+/* The calling OS thread admits the signal: a pending one is handled before this returns. */
+void mask_unblock(int signo);
+
+/* Add bits to the mask of the calling green thread.  Returns the mask from before. */
+uint64_t mask_block(uint64_t bits);
+void mask_restore(uint64_t mask);
+
+/* The mask of the caller as the creator of a thread; and, first thing in that thread: set it. */
+uint64_t mask_to_inherit(void);
+void mask_inherit(uint64_t mask);
+
+/*
+ * In blocking code, around a call of libc that sets a mask for its time (sigsuspend, ppoll,
+ * pselect, epoll_pwait): mask_swap(set) before it, mask_swap_back after it.  The signals that the
+ * set admits then reach the calling OS thread.  set NULL: nothing.
+ */
+uint64_t mask_swap(const sigset_t *set);
+void mask_swap_back(const sigset_t *set, uint64_t before);
+
+/*
+ * In blocking code, around a call that makes a child, which inherits the mask of its creator: the
+ * OS thread gets exactly the mask of the calling green thread.  Returns the mask that the OS thread
+ * had, for mask_after_child.
+ */
+uint64_t mask_for_child(void);
+/* The same with this mask, a result of mask_block, and not the mask of the caller. */
+uint64_t mask_for_child_as(uint64_t mask);
+void mask_after_child(uint64_t before);
+
+/* In blocking code: the OS thread gets the mask of the calling green thread, if that handles
+ * signals. */
+void mask_apply(void);
+
+#endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Barriers: an implementation for all threads, in the memory of pthread_barrier_t.
+ *
+ * The state is guarded by the bucket lock of the parking table.  The last thread that arrives
+ * claims all waiters and returns PTHREAD_BARRIER_SERIAL_THREAD.  A woken waiter does not touch the
+ * barrier, which may be destroyed by then.
+ *
+ * Invariants
+ *   -       While a waiter is queued it counts as arrived, so the barrier exists.  All waiters are
+ *           dequeued in the section that the last thread arrives in.
+ *   PBAR-2  A signal handler interrupts a wait only while the waiter is queued.  In the handler the
+ *           thread does not count as arrived, and it arrives again afterwards: POSIX leaves open
+ *           whether the others wait for the end of the handler.
+ *
+ * Process-shared barriers are libc's alone; green threads wait as blocking code.
+ */
+#include "posix/sync/parked.h"
+#include "variant/chaos.h"
+#include "waiter.h"
+
+/* libc uses the first five words. */
+struct barrier {
+	uint32_t of_libc[5];
+	uint32_t mark; /* OURS: a private barrier */
+	uint32_t needed, arrived;
+};
+
+enum { OURS = 0x62617272 };
+
+_Static_assert(sizeof(struct barrier) <= sizeof(pthread_barrier_t), "it fits");
+
+static struct barrier *state_of(pthread_barrier_t *bar)
+{
+	return (struct barrier *)(void *)bar;
+}
+
+static bool is_shared(pthread_barrier_t *bar)
+{
+	return state_of(bar)->mark != OURS;
+}
+
+HOOK int pthread_barrier_init(pthread_barrier_t *bar, const pthread_barrierattr_t *attr,
+			      unsigned count)
+{
+	int err = LIBC(pthread_barrier_init)(bar, attr, count), shared = PTHREAD_PROCESS_PRIVATE;
+
+	if (err)
+		return err;
+	if (attr)
+		pthread_barrierattr_getpshared(attr, &shared);
+	state_of(bar)->mark = shared == PTHREAD_PROCESS_PRIVATE ? OURS : 0;
+	state_of(bar)->needed = count;
+	state_of(bar)->arrived = 0;
+	return 0;
+}
+
+/* libc would wait for threads that are about to leave; ours touch the barrier no more. */
+HOOK int pthread_barrier_destroy(pthread_barrier_t *bar)
+{
+	if (!is_shared(bar))
+		return state_of(bar)->arrived ? EBUSY : 0;
+	return HOOK_BLOCKING(LIBC(pthread_barrier_destroy)(bar));
+}
+
+/* PBAR-2.  If all have arrived meanwhile, the barrier may be gone. */
+static void barrier_unwait(struct waiter *w)
+{
+	struct sudog *sg = waiter_sudog(w);
+
+	if (!ld_acq(&sg->queued)) /* ORD(sudog.queued) */
+		return;
+	pthread_barrier_t *bar = (pthread_barrier_t *)(uintptr_t)sg->key;
+	struct bucket *b = lot_lock(bar);
+
+	if (sg->queued) {
+		lot_dequeue(b, sg);
+		if (waiter_result(ld_rlx(&w->state)) == -EINTR) { /* otherwise killed at shutdown */
+			state_of(bar)->arrived--;
+			*(bool *)sg->elem = true;
+		}
+	}
+	lot_unlock(b);
+}
+
+/* left: set to true if the caller was interrupted, and no longer counts as arrived. */
+static int barrier_wait(pthread_barrier_t *bar, bool *left)
+{
+	struct external f;
+	struct barrier *s = state_of(bar);
+	struct glist out = { 0 };
+	struct bucket *b = lot_lock(bar);
+
+	if (++s->arrived < s->needed) {
+		struct sudog *sg = self_sudog(&f);
+
+		sg->elem = left;
+		lot_enqueue(b, bar, sg, false);
+		lot_wait(b, sg, WAIT_PTHREAD_BARRIER | UNCANCELLABLE, barrier_unwait, NEVER);
+		return 0;
+	}
+	s->arrived = 0;
+	lot_wake_all(b, bar, &out);
+	lot_unlock(b);
+	ready_list(&out);
+	return PTHREAD_BARRIER_SERIAL_THREAD;
+}
+
+/* A green thread in HOOK_PARK. */
+static int barrier_wait_parked(pthread_barrier_t *bar)
+{
+	bool left;
+	int result;
+
+	do {
+		left = false;
+		result = HANDLER_WAIT(barrier_wait(bar, &left));
+	} while (left);
+	return result;
+}
+
+static int wait_outside(pthread_barrier_t *bar, bool shared)
+{
+	bool unused;
+
+	return shared ? LIBC(pthread_barrier_wait)(bar) : barrier_wait(bar, &unused);
+}
+
+HOOK int pthread_barrier_wait(pthread_barrier_t *bar)
+{
+	bool shared = is_shared(bar);
+	int saved = errno, result;
+
+	if (hook_parks() && !shared) {
+		chaos_point();
+		result = barrier_wait_parked(bar);
+	} else {
+		result = HOOK_BLOCKING(wait_outside(bar, shared));
+	}
+	errno = saved;
+	return result;
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Condition variables: two queues, of green threads in the parking table and of OS threads in libc.
+ *
+ * libc's own wait unlocks the mutex inside libc, and would wake no green thread that is parked for
+ * it.  So waits, signals and broadcasts of process-private condition variables are replaced for all
+ * threads.  An OS thread (an external thread, or a green thread in blocking code) waits in libc,
+ * which has the cancellation point, with a mutex of the bucket instead.
+ *
+ *   a green thread in HOOK_PARK        an OS thread                    signal
+ *    1 parked[bucket] + 1, lock the     a lock outside[bucket],         A parked[bucket] > 0: lock
+ *      bucket                             waiters + 1                     the bucket, claim the
+ *    2 libc's unlock of the mutex       b unlock by pthread_mutex.c       first waiter, unlock,
+ *    3 enqueue, wait_on: armed          c libc's wait, with               ready it.  Done if there
+ *    4 commit: unlock the bucket, then    outside[bucket].lock            was one
+ *      steps 2 to 5 of the waker in     d waiters - 1, unlock           B outside[bucket].waiters
+ *      parked.h, for the mutex            outside[bucket]                 > 0: lock and unlock
+ *    5 resumed: lock the mutex          e lock the mutex                  outside[bucket]
+ *                                                                       C libc's signal
+ *
+ * A broadcast does B and C first, and then claims all waiters in A.
+ *
+ * Invariants
+ *   PCOND-1  No lost wakeup: a thread that changes the condition under the mutex and then signals
+ *            has locked the mutex after step 2 or b.  It sees the counts of steps 1 and a, which
+ *            are before.  In A it gets the bucket lock after step 4, so the waiter is armed.  In B
+ *            it gets outside[bucket].lock after the waiter is in libc's queue.
+ *   -        A signal goes to one queue.  A waiter that has timed out or was cancelled is not
+ *            claimed, so the signal goes to the next one.
+ *   -        Lifetime: a woken waiter may destroy the object.  After a claim the signaller uses the
+ *            address as a key only; libc does the same for its own waiters.
+ *   -        The unlock in step 2 is on the waiter's own stack: on g0 the thread id is that of the
+ *            M, and libc would find another owner.
+ *
+ * Green threads are woken before OS threads.  POSIX leaves the order open.
+ *
+ * Process-shared condition variables are libc's; green threads wait as blocking code.  If the mutex
+ * is process-private, which green threads may be parked for, steps a to e and B apply to them too.
+ * libc keeps no pointer to the mutex in the object.
+ *
+ * Rejected
+ *   External threads in the parking table: pthread_cancel would not end their wait.
+ */
+#include "posix/call/point.h"
+#include "posix/sync/parked.h"
+
+static struct {
+	pthread_mutex_t lock;
+	uint32_t waiters;                      /* (a) written under the lock */
+} aligned_to(CACHE_LINE) outside[LOT_BUCKETS]; /* zero bytes are glibc's initializer */
+
+typedef typeof(&outside[0]) outside_ptr;
+
+static outside_ptr outside_of(const void *c)
+{
+	return &outside[lot_hash(c) >> 55];
+}
+
+/* --- attributes --- */
+
+/*
+ * Where pthread_cond_init notes the attributes: the index of a word, and the masks of both bits in
+ * it.  glibc 2.41 has moved that word, so it is found by trial.  Static initializers are all 0.
+ */
+struct cond_layout {
+	_Alignas(uint32_t)
+		uint8_t at; /* clang accesses an unaligned struct by a call of libatomic */
+	uint8_t shared, monotonic, known;
+};
+
+static struct cond_layout attributes; /* (a) as a word of 32 bits */
+
+enum { WORDS = sizeof(pthread_cond_t) / sizeof(uint32_t) };
+
+static uint8_t attribute_mask(const pthread_condattr_t *a, uint8_t *at)
+{
+	union {
+		pthread_cond_t c;
+		uint32_t word[WORDS];
+	} u = { .word = { 0 } };
+
+	pthread_cond_init(&u.c, a);
+	for (uint8_t i = 0; i < WORDS; i++) {
+		if (!u.word[i])
+			continue;
+		*at = i;
+		return (uint8_t)u.word[i];
+	}
+	return 0;
+}
+
+static noinline struct cond_layout find_attributes(void)
+{
+	struct cond_layout n = { .known = 1 };
+	pthread_condattr_t a;
+
+	pthread_condattr_init(&a);
+	pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+	n.monotonic = attribute_mask(&a, &n.at);
+	pthread_condattr_setclock(&a, CLOCK_REALTIME);
+	pthread_condattr_setpshared(&a, PTHREAD_PROCESS_SHARED);
+	n.shared = attribute_mask(&a, &n.at);
+	pthread_condattr_destroy(&a);
+	__atomic_store(&attributes, &n, __ATOMIC_RELAXED);
+	return n;
+}
+
+static struct cond_layout layout(void)
+{
+	struct cond_layout n;
+
+	__atomic_load(&attributes, &n, __ATOMIC_RELAXED);
+	return likely(n.known) ? n : find_attributes();
+}
+
+static uint32_t attributes_of(const pthread_cond_t *c)
+{
+	return ld_rlx((const uint32_t *)(const void *)c + layout().at);
+}
+
+static bool is_shared(const pthread_cond_t *c)
+{
+	return attributes_of(c) & layout().shared;
+}
+
+static clockid_t clock_of(const pthread_cond_t *c)
+{
+	return attributes_of(c) & layout().monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME;
+}
+
+/* --- libc's wait --- */
+
+/* abs: NULL: no deadline.  clock: -1: that of the object. */
+struct cond_wait {
+	pthread_cond_t *c;
+	pthread_mutex_t *m;
+	clockid_t clock;
+	const struct timespec *abs;
+	int err; /* of the lock after the wait */
+};
+
+static int wait_in_libc(const struct cond_wait *w, pthread_mutex_t *m)
+{
+	if (!w->abs)
+		return LIBC(pthread_cond_wait)(w->c, m);
+	if (w->clock < 0)
+		return LIBC(pthread_cond_timedwait)(w->c, m, w->abs);
+	return LIBC(pthread_cond_clockwait)(w->c, m, w->clock, w->abs);
+}
+
+/* Steps d and e, also of a thread that is cancelled. */
+static void outside_end(void *arg)
+{
+	struct cond_wait *w = arg;
+	outside_ptr o = outside_of(w->c);
+
+	st_rlx(&o->waiters, o->waiters - 1);
+	LIBC(pthread_mutex_unlock)(&o->lock);
+	w->err = pthread_mutex_lock(w->m);
+}
+
+/* Steps a to e. */
+static int wait_outside(struct cond_wait *w)
+{
+	outside_ptr o = outside_of(w->c);
+	int err;
+
+	LIBC(pthread_mutex_lock)(&o->lock);
+	st_rlx(&o->waiters, o->waiters + 1);
+	err = pthread_mutex_unlock(w->m);
+	if (err) {
+		st_rlx(&o->waiters, o->waiters - 1);
+		LIBC(pthread_mutex_unlock)(&o->lock);
+		return err;
+	}
+	pthread_cleanup_push(outside_end, w);
+	err = wait_in_libc(w, &o->lock);
+	pthread_cleanup_pop(1);
+	return w->err ? w->err : err;
+}
+
+/* --- the wait of a green thread --- */
+
+struct cond_release {
+	struct bucket *b;
+	const void *mutex;
+};
+
+/* Step 4, on g0. */
+static void cond_commit(void *arg)
+{
+	struct cond_release r = *(struct cond_release *)arg; /* COND-3 of wait/cond.c */
+
+	lot_unlock(r.b);
+	fence_seq(); /* ORD(parked): step 2 of the waker */
+	if (unlikely(ld_rlx(parked_at(r.mutex))))
+		parked_wake_first(r.mutex);
+}
+
+/* Steps 1 to 4.  Returns an errno value if the mutex was not unlocked; otherwise 0, and *result is
+ * that of the wait. */
+static int wait_parked(const struct cond_wait *w, int64_t deadline, int *result)
+{
+	const void *key = parked_key(w->c, KEY_COND);
+	struct sudog *sg = &getm()->curg->sudog;
+	struct cond_release r = { .mutex = mutex_key(w->m) };
+
+	add_rlx(parked_at(key), 1);
+	r.b = lot_lock(key);
+	int err = LIBC(pthread_mutex_unlock)(w->m);
+
+	if (err) {
+		lot_unlock(r.b);
+		parked_woken(key);
+		return err;
+	}
+	lot_enqueue(r.b, key, sg, false);
+	*result = wait_on(sg->w, WAIT_PTHREAD_COND, parked_unwait, cond_commit, &r, deadline);
+	if (!*result)
+		parked_woken(key);
+	return 0;
+}
+
+static int wait_green(const struct cond_wait *w)
+{
+	int saved = errno, result = 0;
+	int64_t deadline;
+	int err = parked_deadline(w->clock < 0 ? clock_of(w->c) : w->clock, w->abs, &deadline);
+
+	if (err)
+		return err;
+	cancel_point();
+	err = HANDLER_WAIT(
+		wait_parked(w, deadline, &result)); /* the mutex is unlocked for handlers */
+	if (err)
+		return err;
+	err = pthread_mutex_lock(w->m);
+	errno = saved;
+	if (result == -ECANCELED)
+		cancel_waited();
+	if (err)
+		return err;
+	return result == -EINTR ? 0 : -result; /* a handler has run: a spurious wakeup */
+}
+
+static int cond_wait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock,
+		     const struct timespec *abs)
+{
+	struct cond_wait w = { .c = c, .m = m, .clock = clock, .abs = abs };
+	bool shared = is_shared(c), of_libc = shared && !mutex_is_parkable(m);
+
+	if (abs && !has_valid_ns(abs))
+		return EINVAL;
+	if (hook_parks() && !shared)
+		return wait_green(&w);
+	return HOOK_BLOCKING(of_libc ? wait_in_libc(&w, m) : wait_outside(&w));
+}
+
+HOOK int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
+{
+	return cond_wait(c, m, -1, NULL);
+}
+
+HOOK int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m, const struct timespec *abs)
+{
+	return cond_wait(c, m, -1, abs);
+}
+
+HOOK int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock,
+				const struct timespec *abs)
+{
+	return is_wait_clock(clock) ? cond_wait(c, m, clock, abs) : EINVAL;
+}
+
+/* --- signals --- */
+
+/* Step A.  Returns true if a waiter was claimed. */
+static bool wake_parked(const void *key, bool all)
+{
+	if (is_unsafe()) {
+		parked_wake_later(key); /* spurious wakeups */
+		return false;
+	}
+	if (!all)
+		return parked_wake_first(key);
+	parked_wake_all(key);
+	return true;
+}
+
+/* Step B: false if no OS thread waits in the bucket. */
+static bool is_awaited_outside(const pthread_cond_t *c)
+{
+	outside_ptr o = outside_of(c);
+
+	if (likely(!ld_rlx(&o->waiters)))
+		return false;
+	LIBC(pthread_mutex_lock)(&o->lock);
+	LIBC(pthread_mutex_unlock)(&o->lock);
+	return true;
+}
+
+HOOK int pthread_cond_signal(pthread_cond_t *c)
+{
+	const void *key = parked_key(c, KEY_COND);
+	bool shared = is_shared(c);
+
+	if (!shared && unlikely(ld_rlx(parked_at(key))) && wake_parked(key, false))
+		return 0;
+	return is_awaited_outside(c) || shared ? LIBC(pthread_cond_signal)(c) : 0;
+}
+
+HOOK int pthread_cond_broadcast(pthread_cond_t *c)
+{
+	const void *key = parked_key(c, KEY_COND);
+	bool shared = is_shared(c);
+
+	if (is_awaited_outside(c) || shared)
+		LIBC(pthread_cond_broadcast)(c);
+	if (!shared && unlikely(ld_rlx(parked_at(key))))
+		wake_parked(key, true);
+	return 0;
+}
+
+/* In the child of a fork no other thread waits, and none holds a lock. */
+static void forget_outside(void)
+{
+	__builtin_memset(outside, 0, sizeof(outside));
+}
+
+IN_FORK_CHILD(forget_outside)

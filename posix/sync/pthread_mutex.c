@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Mutexes: libc's pthread_mutex_t, for which green threads park.
+ *
+ * libc keeps the state: owner, recursion, type.  A green thread with own thread-locals has a thread
+ * id of its own there (machine/tlsblock.h).  It locks by pthread_mutex_trylock, and parks while
+ * that is EBUSY (parked.h).  pthread_mutex_unlock is replaced for all threads, since a parked green
+ * thread may wait for any of them.
+ *
+ * Process-shared and robust mutexes are libc's alone: green threads lock them as blocking code.  An
+ * unlock in another process, and the kernel after the death of an owner, would wake no parked green
+ * thread.  machine/tlsblock_glibc.c does what the kernel does at the end of an owner.
+ *
+ * pthread_mutex_init leaves the priority protocol out.  The kernel would look for the owner by its
+ * thread id, which it does not know, and libc waits forever then.
+ */
+#include "posix/sync/parked.h"
+#include "variant/chaos.h"
+
+/* Bits of __kind, which static initializers make part of glibc's ABI. */
+enum { KIND_TYPE = 3, KIND_ROBUST = 16, KIND_SHARED = 128 };
+
+static int kind_of(const pthread_mutex_t *m)
+{
+	return m->__data.__kind;
+}
+
+bool mutex_is_parkable(const pthread_mutex_t *m)
+{
+	return !(kind_of(m) & (KIND_ROBUST | KIND_SHARED));
+}
+
+static bool has_protocol(const pthread_mutexattr_t *a)
+{
+	int protocol = PTHREAD_PRIO_NONE;
+
+	return a && pthread_mutexattr_getprotocol(a, &protocol) == 0 &&
+	       protocol != PTHREAD_PRIO_NONE;
+}
+
+/* The kind of a without its protocol. */
+static int init_without_protocol(pthread_mutex_t *m, const pthread_mutexattr_t *a)
+{
+	int type, shared, robust, err;
+	pthread_mutexattr_t plain;
+
+	pthread_mutexattr_gettype(a, &type);
+	pthread_mutexattr_getpshared(a, &shared);
+	pthread_mutexattr_getrobust(a, &robust);
+	pthread_mutexattr_init(&plain);
+	pthread_mutexattr_settype(&plain, type);
+	pthread_mutexattr_setpshared(&plain, shared);
+	pthread_mutexattr_setrobust(&plain, robust);
+	err = LIBC(pthread_mutex_init)(m, &plain);
+	pthread_mutexattr_destroy(&plain);
+	return err;
+}
+
+HOOK int pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *a)
+{
+	return unlikely(has_protocol(a)) ? init_without_protocol(m, a)
+					 : LIBC(pthread_mutex_init)(m, a);
+}
+
+static int try_mutex(void *m)
+{
+	return pthread_mutex_trylock(m);
+}
+
+/* The owner of an error-checking mutex must get EDEADLK, where trylock returns EBUSY.  libc's lock
+ * with a deadline that has passed does not block. */
+static int check_owner(pthread_mutex_t *m)
+{
+	static const struct timespec past;
+
+	if ((kind_of(m) & KIND_TYPE) != PTHREAD_MUTEX_ERRORCHECK_NP)
+		return ETIMEDOUT;
+	return LIBC(pthread_mutex_clocklock)(m, CLOCK_MONOTONIC, &past);
+}
+
+/* trylock was EBUSY. */
+static int lock_parked(pthread_mutex_t *m, clockid_t clock, const struct timespec *abs)
+{
+	int64_t deadline;
+	int err = parked_deadline(clock, abs, &deadline);
+
+	if (err)
+		return err;
+	err = check_owner(m);
+	if (err != ETIMEDOUT)
+		return err;
+	return parked_acquire(mutex_key(m), try_mutex, m, EBUSY, WAIT_PTHREAD_MUTEX | UNCANCELLABLE,
+			      deadline);
+}
+
+HOOK int pthread_mutex_lock(pthread_mutex_t *m)
+{
+	enum hook_how how = hook_how();
+
+	if (how == HOOK_LIBC)
+		return LIBC(pthread_mutex_lock)(m);
+	if (how == HOOK_PARK)
+		chaos_point();
+	int err = pthread_mutex_trylock(m);
+
+	if (err != EBUSY)
+		return err;
+	if (how == HOOK_PARK && mutex_is_parkable(m))
+		return lock_parked(m, CLOCK_MONOTONIC, NULL);
+	return HOOK_BLOCKING(LIBC(pthread_mutex_lock)(m));
+}
+
+HOOK int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock, const struct timespec *abs)
+{
+	enum hook_how how = hook_how();
+
+	if (how == HOOK_LIBC)
+		return LIBC(pthread_mutex_clocklock)(m, clock, abs);
+	if (!is_wait_clock(clock))
+		return EINVAL;
+	int err = pthread_mutex_trylock(m);
+
+	if (err != EBUSY)
+		return err;
+	if (how == HOOK_PARK && mutex_is_parkable(m))
+		return lock_parked(m, clock, abs);
+	return HOOK_BLOCKING(LIBC(pthread_mutex_clocklock)(m, clock, abs));
+}
+
+HOOK int pthread_mutex_timedlock(pthread_mutex_t *m, const struct timespec *abs)
+{
+	return pthread_mutex_clocklock(m, CLOCK_REALTIME, abs);
+}
+
+HOOK int pthread_mutex_unlock(pthread_mutex_t *m)
+{
+	int err = LIBC(pthread_mutex_unlock)(m);
+
+	if (likely(!err))
+		parked_wake(mutex_key(m));
+	return err;
+}

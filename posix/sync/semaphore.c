@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Semaphores: libc's sem_t, for which green threads park.
+ *
+ * libc keeps the value.  A green thread with own thread-locals takes it by sem_trywait, and parks
+ * while that is EAGAIN (parked.h).  sem_post is replaced for all threads.
+ *
+ * A signal handler ends a wait with EINTR.  If it has SA_RESTART, sem_wait continues; a wait with a
+ * deadline does not, as with libc.
+ *
+ * sem_post is async-signal-safe: in a handler sysmon wakes the green threads (LATER-1).
+ *
+ * Process-shared semaphores (sem_init with pshared, sem_open) are libc's alone: a post of another
+ * process would wake no green thread.  Green threads wait as blocking code.
+ */
+#include "posix/call/point.h"
+#include "posix/sync/parked.h"
+#include "variant/chaos.h"
+
+/* --- the attribute --- */
+
+/* Where sem_init notes pshared: index of a word + 1.  Found by trial, as in pthread_cond.c. */
+static uint32_t shared_at; /* (a) 0: not known yet */
+
+static noinline uint32_t find_shared(void)
+{
+	enum { WORDS = sizeof(sem_t) / sizeof(uint32_t) };
+	union {
+		sem_t s;
+		uint32_t word[WORDS];
+	} own = { .word = { 0 } }, shared = { .word = { 0 } };
+	uint32_t i = 0;
+
+	sem_init(&own.s, 0, 0);
+	sem_init(&shared.s, 1, 0);
+	while (i < WORDS - 1 && own.word[i] == shared.word[i])
+		i++;
+	st_rlx(&shared_at, i + 1);
+	return i + 1;
+}
+
+static bool is_shared(const sem_t *s)
+{
+	uint32_t at = ld_rlx(&shared_at);
+
+	if (unlikely(!at))
+		at = find_shared();
+	return ((const uint32_t *)(const void *)s)[at - 1];
+}
+
+/* --- waits --- */
+
+/* Leaves errno as it was. */
+static int try_sem(void *s)
+{
+	int saved = errno, err = sem_trywait(s) ? errno : 0;
+
+	errno = saved;
+	return err;
+}
+
+/* Returns 0, or -1 with errno set. */
+static int wait_parked(sem_t *s, clockid_t clock, const struct timespec *abs)
+{
+	int64_t deadline;
+	int err = parked_deadline(clock, abs, &deadline);
+
+	if (err)
+		return hook_return(-err);
+	do
+		err = parked_acquire(parked_key(s, KEY_SEM), try_sem, s, EAGAIN, WAIT_PTHREAD_SEM,
+				     deadline);
+	while (err == EINTR && !abs && handler_restarts());
+	if (err == ECANCELED)
+		cancel_waited();
+	return hook_return(-err);
+}
+
+/* True if the value was taken at once, by a green thread in `how`. */
+static bool taken_at_once(sem_t *s, enum hook_how how)
+{
+	if (how == HOOK_LIBC)
+		return false;
+	if (how == HOOK_PARK) {
+		chaos_point();
+		cancel_point();
+	}
+	return try_sem(s) == 0;
+}
+
+static bool parks(const sem_t *s, enum hook_how how)
+{
+	return how == HOOK_PARK && !is_shared(s);
+}
+
+HOOK int sem_wait(sem_t *s)
+{
+	enum hook_how how = hook_how();
+
+	if (taken_at_once(s, how))
+		return 0;
+	return parks(s, how) ? wait_parked(s, CLOCK_MONOTONIC, NULL)
+			     : HOOK_REPEATING(LIBC(sem_wait)(s));
+}
+
+HOOK int sem_clockwait(sem_t *s, clockid_t clock, const struct timespec *abs)
+{
+	enum hook_how how = hook_how();
+
+	if (!is_wait_clock(clock) || !has_valid_ns(abs))
+		return LIBC(sem_clockwait)(s, clock, abs);
+	if (taken_at_once(s, how))
+		return 0;
+	return parks(s, how) ? wait_parked(s, clock, abs)
+			     : HOOK_BLOCKING(LIBC(sem_clockwait)(s, clock, abs));
+}
+
+HOOK int sem_timedwait(sem_t *s, const struct timespec *abs)
+{
+	return sem_clockwait(s, CLOCK_REALTIME, abs);
+}
+
+HOOK int sem_post(sem_t *s)
+{
+	const void *key = parked_key(s, KEY_SEM);
+	bool shared = is_shared(s);
+	int err = LIBC(sem_post)(s);
+
+	if (err || shared)
+		return err;
+	parked_wake(key);
+	return 0;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Replaces pthread_cancel and the functions that set how a thread is cancelled.
+ *
+ *   pthread_cancel(t)                            the thread
+ *    1 lock the table; t has not ended            a a wait returns -ECANCELED, or a cancellation
+ *    2 t->pending = true                            point finds its G cancelled
+ *    3 gmp_cancel: the G's flag, and its          b lock the table, read pending, unlock
+ *      present wait; sigwait: KILL-6              c if it is set: unwind to the base of the thread
+ *    4 unlock
+ *
+ * Invariants
+ *   - Whatever step 3 does, the thread sees the request in step b: it takes the lock
+ *     after step 1, so after step 4.
+ *   - A thread with PTHREAD_CANCEL_DISABLE has a gmp_cancel_mask, and so has a thread that
+ *     ends: no wait is cut, and step a does not occur.
+ *
+ * Differences from POSIX: PTHREAD_CANCEL_ASYNCHRONOUS acts at the next cancellation point, and in
+ * the calls of this file.  libc's own cancellation is disabled in blocks of green threads, so
+ * functions of libc that are not replaced are no cancellation points.
+ */
+#include "posix/call/point.h"
+
+#include "posix/signal/kill.h"
+#include "posix/thread/registry.h"
+
+static void act(struct thread *t)
+{
+	thread_begin_exit(t);
+	t->result = PTHREAD_CANCELED;
+	LIBC(pthread_exit)(PTHREAD_CANCELED);
+}
+
+bool cancel_is_pending(const struct thread *t)
+{
+	if (t->disabled || t->exiting)
+		return false;
+	threads_lock();
+	bool pending = t->pending;
+
+	threads_unlock();
+	return pending;
+}
+
+/* Steps b and c. */
+static void act_if_pending(struct thread *t)
+{
+	if (cancel_is_pending(t))
+		act(t);
+}
+
+/* In the child of a fork the thread is libc's. */
+static struct thread *cancellable_self(void)
+{
+	return getm() ? thread_self() : NULL;
+}
+
+noinline void gmp__cancel_act(void)
+{
+	struct thread *t = cancellable_self();
+
+	if (t)
+		act_if_pending(t);
+}
+
+/* Steps 1 to 4.  Returns false if it is no green thread. */
+static bool cancel(pthread_t self, int *err)
+{
+	threads_lock();
+	struct thread *t = thread_find(self);
+
+	*err = 0;
+	if (t && t->state != THREAD_ENDED) {
+		t->pending = true;
+		*err = -gmp_cancel((gmp_g *)t->g);
+		kill_cut_sigwait(t);
+	}
+	threads_unlock();
+	return t != NULL;
+}
+
+HOOK int pthread_cancel(pthread_t self)
+{
+	struct thread *me = cancellable_self();
+	int err;
+
+	if (!cancel(self, &err))
+		return LIBC(pthread_cancel)(self);
+	if (me && me->self == self && me->async)
+		act_if_pending(me);
+	return err;
+}
+
+HOOK void pthread_testcancel(void)
+{
+	if (hook_how() == HOOK_PARK)
+		cancel_point();
+	else
+		LIBC(pthread_testcancel)();
+}
+
+/* A green thread with own thread-locals that pthread_create has not made: pthread_cancel does not
+ * reach it, and libc must not cancel it. */
+static bool is_never_cancelled(void)
+{
+	return hook_how() == HOOK_PARK && getm()->curg->resume & RESUME_OWN_TLS;
+}
+
+HOOK int pthread_setcancelstate(int state, int *old)
+{
+	struct thread *t = cancellable_self();
+
+	if (!t && !is_never_cancelled())
+		return LIBC(pthread_setcancelstate)(state, old);
+	if (state != PTHREAD_CANCEL_ENABLE && state != PTHREAD_CANCEL_DISABLE)
+		return EINVAL;
+	bool disable = state == PTHREAD_CANCEL_DISABLE, was = t && t->disabled;
+
+	if (old)
+		*old = was ? PTHREAD_CANCEL_DISABLE : PTHREAD_CANCEL_ENABLE;
+	if (!t || disable == was)
+		return 0;
+	t->disabled = disable;
+	gmp_cancel_mask(disable);
+	if (t->async)
+		act_if_pending(t);
+	return 0;
+}
+
+HOOK int pthread_setcanceltype(int type, int *old)
+{
+	struct thread *t = cancellable_self();
+
+	if (!t && !is_never_cancelled())
+		return LIBC(pthread_setcanceltype)(type, old);
+	if (type != PTHREAD_CANCEL_DEFERRED && type != PTHREAD_CANCEL_ASYNCHRONOUS)
+		return EINVAL;
+	if (old)
+		*old = t && t->async ? PTHREAD_CANCEL_ASYNCHRONOUS : PTHREAD_CANCEL_DEFERRED;
+	if (!t)
+		return 0;
+	t->async = type == PTHREAD_CANCEL_ASYNCHRONOUS;
+	if (t->async)
+		act_if_pending(t);
+	return 0;
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Replaces pthread_create, pthread_join, pthread_detach and pthread_exit: a thread is a green
+ * thread with thread-locals of its own; registry.h has the protocol.
+ *
+ * pthread_exit and cancellation unwind by libc's own unwinder, which runs the handlers of
+ * pthread_cleanup_push and the destructors of C++ frames and stops at the buffer that thread_main
+ * registers, as libc's does for an OS thread.
+ */
+#include "posix/thread/registry.h"
+
+#include <string.h>
+
+#include "base/os.h"
+#include "enter.h"
+#include "g.h"
+#include "machine/tlslayout.h"
+#include "posix/call/point.h"
+#include "posix/signal/disposition.h"
+#include "posix/signal/mask.h"
+#include "posix/thread/outside.h"
+#include "ready.h"
+#include "spawn.h"
+#include "stack.h"
+#include "variant/owntls.h"
+#include "variant/owntls_spawn.h"
+
+struct thread *thread_of(const struct g *gp)
+{
+	return gp && (gp->fn == thread_main || gp->fn == program_main) ? gp->arg : NULL;
+}
+
+struct thread *thread_self(void)
+{
+	struct m *m = getm();
+
+	if (!m)
+		return gmp__blockedm() ? NULL : forked_self();
+	return thread_of(m->curg);
+}
+
+/* --- the thread --- */
+
+void thread_end_blocking(void)
+{
+	while (gmp__blockedm())
+		gmp_block_leave();
+}
+
+void thread_begin_exit(struct thread *t)
+{
+	if (t->exiting)
+		return;
+	t->exiting = true;
+	gmp_cancel_mask(1); /* what it calls from now on may wait */
+}
+
+void *thread_call(void *(*fn)(void *), void *arg, bool c11)
+{
+	return c11 ? (void *)(intptr_t)((thrd_start_t)(uintptr_t)fn)(arg) : fn(arg);
+}
+
+/* Steps 3 and 4.  pthread_exit arrives at the second return of setjmp, also that of a destructor,
+ * after which the other destructors run.  The first thread of the child of a fork stays in
+ * program_thread_left. */
+void thread_main(void *arg)
+{
+	struct thread *t = arg;
+	__pthread_unwind_buf_t base;
+
+	mask_inherit(t->mask);
+	if (!__sigsetjmp_cancel(base.__cancel_jmp_buf, 0)) {
+		__pthread_register_cancel(&base);
+		t->result = thread_call(t->fn, t->arg, t->c11);
+	}
+	thread_end_blocking();
+	thread_begin_exit(t);
+	if (getm())
+		owntls_end();
+	program_thread_left(t);
+	__pthread_unregister_cancel(&base);
+}
+
+static void copy_name(struct thread *t)
+{
+	struct thread *me = thread_self();
+
+	if (me)
+		memcpy(t->name, me->name, sizeof(t->name));
+}
+
+/* Steps 1 and 2 for a G with a block.  Returns 0 or a negative errno; then t is unused. */
+static int launch(struct thread *t, struct tlsblock *b, unsigned klass)
+{
+	int err;
+	struct g *gp = green_new(thread_main, t, klass, JOIN_JOINABLE, &err);
+
+	if (!gp)
+		return err;
+	owntls_attach(gp, b);
+	t->g = gp;
+	t->self = thread_of_block(b);
+	t->run = ld_rlx(&sched.run);
+	copy_name(t);
+	if (t->name[0])
+		g_set_name(gp, t->name);
+	program_thread_new();
+	threads_lock();
+	thread_enter(t);
+	threads_unlock();
+	return 0;
+}
+
+static int start_with_block(struct thread *t, size_t stack, struct tlsblock *b)
+{
+	unsigned klass;
+	int err = b ? stack_class_of(stack, &klass) : -ENOMEM;
+
+	if (err)
+		return err;
+	err = launch(t, b, klass);
+	if (err && klass && klass != sched.stack_class)
+		stack_unpromise(klass, 1);
+	return err;
+}
+
+/* *out is written before the thread can run.  Returns 0 or a negative errno. */
+static int start(struct thread *t, size_t stack, pthread_t *out)
+{
+	if (!rt_enter())
+		return -ESRCH;
+	int err = owntls_enable(); /* the program may have started the runtime itself */
+
+	if (err) {
+		rt_leave();
+		return err;
+	}
+	struct tlsblock *b = owntls_take(hold_p());
+
+	drop_p();
+	err = start_with_block(t, stack, b);
+
+	if (!err) {
+		*out = t->self;
+		sched_submit(t->g, true);
+	} else {
+		thread_give_block(b);
+	}
+	rt_leave();
+	return err;
+}
+
+/* The mask of the attribute, or that of the creator. */
+static uint64_t mask_by(const pthread_attr_t *attr)
+{
+	sigset_t set;
+
+	if (attr && pthread_attr_getsigmask_np(attr, &set) == 0)
+		return mask_of(&set);
+	return mask_to_inherit();
+}
+
+/* Reads the attributes that a green thread has: state and size.  Returns 0 or an errno value. */
+static int read_attr(const pthread_attr_t *attr, struct thread *t, size_t *stack)
+{
+	pthread_attr_t none;
+	int state = PTHREAD_CREATE_JOINABLE, err;
+
+	if (!attr && program_runs()) /* the default of the run is that of the system */
+		return 0;
+	if (!attr && (err = pthread_attr_init(&none)))
+		return err;
+	err = pthread_attr_getstacksize(attr ? attr : &none, stack);
+	if (!err && attr)
+		err = pthread_attr_getdetachstate(attr, &state);
+	if (!attr)
+		pthread_attr_destroy(&none);
+	t->state = state == PTHREAD_CREATE_DETACHED ? THREAD_DETACHED : THREAD_JOINABLE;
+	return err;
+}
+
+static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *), void *arg,
+		  bool c11)
+{
+	struct thread *t = thread_record(), *self = thread_self();
+	size_t stack = 0;
+	int err = t ? read_attr(attr, t, &stack) : EAGAIN;
+
+	if (!t)
+		return err;
+	t->fn = fn;
+	t->arg = arg;
+	t->c11 = c11;
+	t->mask = mask_by(attr);
+	t->policy = self ? ld_rlx(&self->policy) : SCHED_OTHER;
+	if (!err)
+		err = -start(t, stack, out);
+	if (!err)
+		return 0; /* a detached thread may have ended, and t is another's */
+	threads_lock();
+	thread_unused(t);
+	threads_unlock();
+	return err == EINVAL ? EINVAL : EAGAIN;
+}
+
+int thread_create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *), void *arg,
+		  bool c11)
+{
+	signals_hold(); /* no handler leaves a lock of the runtime by siglongjmp */
+	int err = create(out, attr, fn, arg, c11);
+
+	signals_release();
+	return err;
+}
+
+/* --- which threads are green --- */
+
+/* A stack of the program, one above 1 GiB, or a real-time policy: only an OS thread can have it. */
+static bool needs_os_thread(const pthread_attr_t *attr)
+{
+	void *at = NULL;
+	size_t size = 0;
+	int inherit = PTHREAD_INHERIT_SCHED, policy = SCHED_OTHER;
+
+	if (pthread_attr_getstack(attr, &at, &size) == 0 && (uintptr_t)at + size != 0)
+		return true;
+	if (pthread_attr_getstacksize(attr, &size) == 0 && size > (size_t)1 << STACK_CLASS_MAX)
+		return true;
+	pthread_attr_getinheritsched(attr, &inherit);
+	pthread_attr_getschedpolicy(attr, &policy);
+	return inherit == PTHREAD_EXPLICIT_SCHED && policy != SCHED_OTHER;
+}
+
+bool makes_green(const pthread_attr_t *attr)
+{
+	const struct m *m = getm();
+	bool own = m && m->curg && m->curg->resume & RESUME_OWN_TLS && !handler_runs();
+
+	return (own || program_runs()) && !(attr && needs_os_thread(attr));
+}
+
+HOOK int pthread_create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
+{
+	if (makes_green(attr))
+		return thread_create(out, attr, fn, arg, false);
+	return outside_counts() ? outside_create(out, attr, fn, arg, false)
+				: LIBC(pthread_create)(out, attr, fn, arg);
+}

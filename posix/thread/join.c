@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+/* Replaces the functions that join, detach and end threads: see registry.h. */
+#include "posix/call/point.h"
+#include "posix/sync/parked.h"
+#include "posix/thread/registry.h"
+
+gmp_sem main_ended; /* one permit when the thread of main has ended by pthread_exit */
+
+/* Step 6.  me: the caller's record, or NULL.  once: EBUSY if the thread has not ended; its joiner,
+ * which may be another thread, stays.  Returns 0, an errno value or NOT_GREEN. */
+static int claim(pthread_t self, struct thread *me, bool once, struct thread **out)
+{
+	int err = 0;
+
+	threads_lock();
+	struct thread *t = thread_find(self);
+
+	if (!t) {
+		err = NOT_GREEN;
+	} else if (t == me || (me && t->joins == me->self)) {
+		err = EDEADLK;
+	} else if (once && t->state == THREAD_JOINABLE) {
+		err = EBUSY;
+	} else if (t->state == THREAD_DETACHED || t->joiner) {
+		err = EINVAL;
+	} else {
+		t->joiner = pthread_self();
+		if (me)
+			me->joins = self;
+	}
+	threads_unlock();
+	*out = t;
+	return err;
+}
+
+static void unclaim(struct thread *t, struct thread *me)
+{
+	threads_lock();
+	t->joiner = 0;
+	if (me)
+		me->joins = 0;
+	threads_unlock();
+}
+
+static int wait_once(struct thread *t, int64_t deadline)
+{
+	if (t->is_main)
+		return -gmp_sem_acquire_until(&main_ended, deadline);
+	return -gmp_join_until((gmp_g *)t->g, deadline);
+}
+
+/* Step 7.  Returns 0 or an errno value.  After signal handlers the wait continues. */
+static int wait_for(struct thread *t, int64_t deadline)
+{
+	int err;
+
+	if (!deadline || hook_how() == HOOK_LIBC)
+		return wait_once(t, deadline);
+	do
+		err = HANDLER_WAIT(wait_once(t, deadline));
+	while (err == EINTR);
+	return err;
+}
+
+/* Step 8. */
+static void take_result(struct thread *t, struct thread *me, void **value)
+{
+	threads_lock();
+	if (value)
+		*value = t->result;
+	if (me)
+		me->joins = 0;
+	struct tlsblock *b = thread_remove(t);
+
+	threads_unlock();
+	thread_give_block(b);
+}
+
+/* With a place as joiner: waits for t. */
+static int join_claimed(struct thread *t, clockid_t clock, const struct timespec *until, bool once)
+{
+	int err = once || until ? wait_for(t, 0) : ETIMEDOUT;
+
+	if (err != ETIMEDOUT && err != ECANCELED)
+		return err;
+	if (once)
+		return EBUSY;
+	int64_t deadline;
+
+	err = parked_deadline(clock, until, &deadline);
+	return err ? err : wait_for(t, deadline);
+}
+
+int thread_join(pthread_t self, void **value, clockid_t clock, const struct timespec *until,
+		bool once)
+{
+	struct thread *me = thread_self(), *t;
+
+	if (!once && getm())
+		cancel_point();
+	int err = claim(self, me, once, &t);
+
+	if (err)
+		return err;
+	err = join_claimed(t, clock, until, once);
+	if (!err) {
+		take_result(t, me, value);
+		return 0;
+	}
+	unclaim(t, me);
+	if (err == ECANCELED)
+		cancel_waited();
+	return err;
+}
+
+HOOK int pthread_join(pthread_t self, void **value)
+{
+	int err = thread_join(self, value, CLOCK_MONOTONIC, NULL, false);
+
+	return err == NOT_GREEN ? HOOK_BLOCKING(LIBC(pthread_join)(self, value)) : err;
+}
+
+HOOK int pthread_tryjoin_np(pthread_t self, void **value)
+{
+	int err = thread_join(self, value, CLOCK_MONOTONIC, NULL, true);
+
+	return err == NOT_GREEN ? LIBC(pthread_tryjoin_np)(self, value) : err;
+}
+
+HOOK int pthread_clockjoin_np(pthread_t self, void **value, clockid_t clock,
+			      const struct timespec *until)
+{
+	int err = EINVAL;
+
+	if (clock == CLOCK_MONOTONIC || clock == CLOCK_REALTIME)
+		err = thread_join(self, value, clock, until, false);
+	return err == NOT_GREEN
+		       ? HOOK_BLOCKING(LIBC(pthread_clockjoin_np)(self, value, clock, until))
+		       : err;
+}
+
+HOOK int pthread_timedjoin_np(pthread_t self, void **value, const struct timespec *until)
+{
+	return pthread_clockjoin_np(self, value, CLOCK_REALTIME, until);
+}
+
+int thread_detach(pthread_t self)
+{
+	struct tlsblock *b = NULL;
+	struct g *g = NULL;
+	int err = 0;
+
+	threads_lock();
+	struct thread *t = thread_find(self);
+
+	if (!t) {
+		err = NOT_GREEN;
+	} else if (t->state == THREAD_DETACHED) {
+		err = EINVAL;
+	} else if (!t->joiner) { /* otherwise the joiner takes it, as with libc */
+		g = t->is_main ? NULL : t->g;
+		if (t->state == THREAD_JOINABLE)
+			t->state = THREAD_DETACHED;
+		else
+			b = thread_remove(t);
+	}
+	threads_unlock();
+	thread_give_block(b);
+	if (g)
+		gmp_detach((gmp_g *)g);
+	return err;
+}
+
+HOOK int pthread_detach(pthread_t self)
+{
+	int err = thread_detach(self);
+
+	return err == NOT_GREEN ? LIBC(pthread_detach)(self) : err;
+}
+
+/* The record of the caller, which is in blocking code; otherwise NULL. */
+static struct thread *thread_in_blocking_code(void)
+{
+	const struct m *m = gmp__blockedm();
+
+	return m ? thread_of(m->curg) : NULL;
+}
+
+void thread_leave(void *value)
+{
+	struct thread *t = thread_self(), *blocked = thread_in_blocking_code();
+
+	if (t) {
+		thread_begin_exit(t);
+		t->result = value;
+	} else if (blocked) {
+		blocked->result = value; /* thread_main does the rest */
+	} else if (hook_how() == HOOK_PARK && getm()->curg->resume & RESUME_OWN_TLS) {
+		gmp_exit(); /* made by gmp_spawn: no base for the unwinder */
+	}
+	LIBC(pthread_exit)(value);
+	__builtin_unreachable();
+}
+
+HOOK void pthread_exit(void *value)
+{
+	thread_leave(value);
+}
