@@ -134,7 +134,7 @@ static uint8_t p_ask_locked(struct p *pp, uint64_t steps)
 	if (now == P_TAKEN && won)
 		p_taken_locked(m, pp);
 	else if (now == P_TAKEN)
-		os_thread_slice(m->tid, OS_SLICE_SHORT);
+		os_thread_slice(m->tid, m_slice());
 	return won ? now : ld_rlx(&m->taken) == P_WANTED ? P_WANTED : P_KEPT;
 }
 
@@ -179,11 +179,11 @@ bool sched_give_p_up(struct m *m)
 }
 
 /* m, which may run without a P, is about to take a lock of the scheduler: it competes as an M with
- * a P does from here on.  With the long slice the kernel might stop it inside the lock. */
+ * a P does from here on. */
 static void slice_again(struct m *m)
 {
 	if (ld_rlx(&m->taken) == P_TAKEN)
-		os_thread_slice(0, OS_SLICE_SHORT);
+		os_thread_slice(0, m_slice());
 }
 
 bool sched_p_is_free(void)

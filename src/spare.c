@@ -112,6 +112,14 @@ bool spare_may_start(void)
 	return ld_rlx(&sched.npreempted) < SPARE_FROM * ld_rlx(&sched.procs);
 }
 
+/* Measured, two CPUs, Linux 6.18.  Short slices for all Ms: pigz with 4 threads takes 1.08 times as
+ * long, with a CPU idle for a tenth of the time.  For none: beside 64 Gs that compute a sleep of 1
+ * ms took 61 and 320 ms in 2 of 10 runs, 25 ms at most otherwise. */
+int64_t m_slice(void)
+{
+	return spare_may_start() ? 0 : OS_SLICE_SHORT;
+}
+
 int spare_ask(void)
 {
 	if (spare_may_start()) {

@@ -158,8 +158,6 @@ void gmp__child_begin(void)
 
 void gmp__child_end(void)
 {
-	if (sched.preempts)
-		os_thread_slice(0, OS_SLICE_SHORT);
 	os_timer_slack(1); /* as in m_main */
 }
 

@@ -74,10 +74,10 @@
  *              a P: BLOCK-3 of blocking.c, so a program with a preempted G is not reported as
  *              deadlocked.
  *   PREEMPT-4  Any number of Gs may be preempted, and the kernel rotates their OS threads: with n
- *              of them, n + 1 threads and at most one for each further P are in state R.  sysmon
- *              and each M ask the kernel for a slice of OS_SLICE_SHORT, so that they run soon after
- *              a wakeup; for a preempted thread sysmon asks for one of a time slice, and the M asks
- *              for the short one again before it takes a lock of the scheduler.
+ *              of them, n + 1 threads and at most one for each further P are in state R.  sysmon,
+ *              and beside many of them each M with a P (m_slice of spare.h), ask the kernel for
+ *              OS_SLICE_SHORT, so that they run soon after a wakeup.  For a preempted thread sysmon
+ *              asks for a time slice; its M asks for m_slice before it takes a scheduler lock.
  *   -          If no OS thread can be had for the P (max_threads, EAGAIN), the G keeps it:
  *              total.refused counts that.  Threads for many Ps are made by spare.h.
  *   PREEMPT-5  Preemption is off (sched.preempts) without membarrier, in virtual time (a replay

@@ -319,8 +319,6 @@ static int process_spawn_from_m(struct spawn *s, const posix_spawn_file_actions_
 		os_thread_slice(0, 0);
 	int err = process_spawn_with(s, actions, attr);
 
-	if (sched.preempts)
-		os_thread_slice(0, OS_SLICE_SHORT);
 	os_timer_slack(slack);
 	return err;
 }

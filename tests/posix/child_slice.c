@@ -10,7 +10,7 @@
 
 extern char **environ;
 
-/* An M has a slice of 0.1 ms (Linux 6.12) and a timer slack of 1 ns. */
+/* An M may have a slice of 0.1 or 10 ms (Linux 6.12), and has a timer slack of 1 ns. */
 #define SHOW "cat /proc/self/timerslack_ns; grep se.slice /proc/self/sched"
 
 static void check_output(FILE *f)
