@@ -43,6 +43,10 @@ bool gmp__handler_runs(void);
 void gmp__handler_wait_begin(void);
 void gmp__handler_wait_end(void);
 
+/* In blocking code: the OS thread gets the mask of the calling green thread, if that handles
+ * signals. */
+void mask_apply(void);
+
 static inline bool signals_used(void)
 {
 	return unlikely(ld_rlx(&gmp__signals_used) & USED_SIGNALS);

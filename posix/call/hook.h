@@ -25,7 +25,6 @@
 #include "enter.h"
 #include "posix/call/handler.h"
 #include "posix/call/real.h"
-#include "posix/signal/mask.h"
 #include "types.h"
 
 enum hook_how { HOOK_LIBC, HOOK_PARK, HOOK_BLOCK };
@@ -104,16 +103,6 @@ static inline void hook_block_end(void)
 		} while (hook_blocks_ && unlikely(repeated_ < 0) && errno == EINTR &&              \
 			 !handler_has_run());                                                      \
 		repeated_;                                                                         \
-	}))
-
-/* The value of call, which sets a signal mask for its time, in blocking code.  mask NULL: none. */
-#define HOOK_MASKED(mask, call)                                                                    \
-	HOOK_BLOCKING(({                                                                           \
-		uint64_t masked_before_ = mask_swap(mask);                                         \
-		int masked_result_ = (call), masked_errno_ = errno;                                \
-		mask_swap_back(mask, masked_before_);                                              \
-		errno = masked_errno_;                                                             \
-		masked_result_;                                                                    \
 	}))
 
 /* fn runs in the child of a fork. */

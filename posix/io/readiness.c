@@ -22,6 +22,7 @@
 #include "posix/call/times.h"
 #include "posix/call/user.h"
 #include "posix/io/wait.h"
+#include "posix/signal/mask.h"
 
 /* Largest nfds of a select that parks; more are blocking code. */
 enum { SELECT_MOST = 1 << 16 };

@@ -4,6 +4,7 @@
 #define GMP_POSIX_VFORK_H
 
 #include "posix/call/hook.h"
+#include "posix/signal/mask.h"
 
 /* In blocking code, around a call that makes a child: the OS thread has the timer slack, and the
  * slice of the kernel's scheduler, that a process without runtime has. */

@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include "base/base.h"
+#include "posix/call/hook.h"
 
 static inline uint64_t mask_bit(int signo)
 {
@@ -51,6 +52,16 @@ void mask_inherit(uint64_t mask);
 uint64_t mask_swap(const sigset_t *set);
 void mask_swap_back(const sigset_t *set, uint64_t before);
 
+/* The value of call, which sets a signal mask for its time, in blocking code.  mask NULL: none. */
+#define HOOK_MASKED(mask, call)                                                                    \
+	HOOK_BLOCKING(({                                                                           \
+		uint64_t masked_before_ = mask_swap(mask);                                         \
+		int masked_result_ = (call), masked_errno_ = errno;                                \
+		mask_swap_back(mask, masked_before_);                                              \
+		errno = masked_errno_;                                                             \
+		masked_result_;                                                                    \
+	}))
+
 /*
  * In blocking code, around a call that makes a child, which inherits the mask of its creator: the
  * OS thread gets exactly the mask of the calling green thread.  Returns the mask that the OS thread
@@ -60,9 +71,5 @@ uint64_t mask_for_child(void);
 /* The same with this mask, a result of mask_block, and not the mask of the caller. */
 uint64_t mask_for_child_as(uint64_t mask);
 void mask_after_child(uint64_t before);
-
-/* In blocking code: the OS thread gets the mask of the calling green thread, if that handles
- * signals. */
-void mask_apply(void);
 
 #endif

@@ -23,6 +23,7 @@
 #include "posix/call/times.h"
 #include "posix/call/user.h"
 #include "posix/signal/kill.h"
+#include "posix/signal/mask.h"
 #include "posix/signal/receiver.h"
 #include "posix/signal/siginfo.h"
 
