@@ -29,8 +29,6 @@
  * Rejected
  *   The clock of GMP_DEBUG=cputime: it counts time without a CPU, and costs 20 ns for each switch.
  */
-#include "posix/call/cputime.h"
-
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>

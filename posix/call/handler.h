@@ -27,7 +27,6 @@
 #include "base/atomic.h"
 #include "base/base.h"
 #include "base/tls.h"
-#include "posix/call/cputime.h"
 
 /*
  * (a) What waits must do more; never cleared.
@@ -46,6 +45,11 @@ void gmp__handler_wait_end(void);
 /* In blocking code: the OS thread gets the mask of the calling green thread, if that handles
  * signals. */
 void mask_apply(void);
+
+/* Steps a and b of cputime.c for the caller, a green thread; nothing if it does not use the
+ * clock. */
+void gmp__cputime_stop(void);
+void gmp__cputime_start(void);
 
 static inline bool signals_used(void)
 {
