@@ -134,4 +134,21 @@ static inline bool handler_restarts(void)
 	return gmp__signal_state()->restarts;
 }
 
+/* Around code that no handler may interrupt, since siglongjmp would leave a lock of it.  Sections
+ * may nest, and do not wait: SIGTAB-7 of disposition.c. */
+static inline void signals_hold(void)
+{
+	gmp__signal_state()->holds++;
+}
+
+void signals_deliver(struct signal_state *s);
+
+static inline void signals_release(void)
+{
+	struct signal_state *s = gmp__signal_state();
+
+	if (--s->holds == 0 && unlikely(s->deferred))
+		signals_deliver(s);
+}
+
 #endif

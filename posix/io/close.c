@@ -27,7 +27,6 @@
 #include "park.h"
 #include "posix/call/point.h"
 #include "posix/io/wait.h"
-#include "posix/signal/disposition.h"
 
 /* --- close --- */
 

@@ -53,7 +53,6 @@
 #include "park.h"
 #include "posix/call/point.h"
 #include "posix/io/wait.h"
-#include "posix/signal/disposition.h"
 
 /* Bytes of a file in a section of blocking code: more than the send buffer's usual free third
  * needs few calls, less blocks for a short time.  Not measured. */

@@ -4,7 +4,6 @@
 #define GMP_POSIX_DISPOSITION_H
 
 #include "base/os.h"
-#include "base/tls.h"
 #include "posix/call/real.h"
 #include "posix/signal/mask.h"
 
@@ -18,22 +17,6 @@ uint64_t signal_handled(void);
  * also if a function other than sigaction and signal has set the handler: the kernel calls it. */
 enum signal_action { ACTION_DEFAULT, ACTION_IGNORE, ACTION_HANDLER };
 enum signal_action signal_action(int signo);
-
-/* SIGTAB-7.  Sections may nest. */
-static inline void signals_hold(void)
-{
-	gmp__signal_state()->holds++;
-}
-
-void signals_deliver(struct signal_state *s);
-
-static inline void signals_release(void)
-{
-	struct signal_state *s = gmp__signal_state();
-
-	if (--s->holds == 0 && unlikely(s->deferred))
-		signals_deliver(s);
-}
 
 /* A lock that a signal handler may take, too: all signals are blocked until the unlock.  Returns
  * the mask from before. */

@@ -16,7 +16,6 @@
 #include "g.h"
 #include "machine/tlslayout.h"
 #include "posix/call/point.h"
-#include "posix/signal/disposition.h"
 #include "posix/signal/mask.h"
 #include "posix/thread/outside.h"
 #include "ready.h"

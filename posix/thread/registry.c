@@ -9,7 +9,6 @@
 #include "base/os.h"
 #include "enter.h"
 #include "machine/tlslayout.h"
-#include "posix/signal/disposition.h"
 #include "posix/signal/kill.h"
 #include "variant/owntls.h"
 
