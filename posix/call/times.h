@@ -42,6 +42,18 @@ static inline int64_t deadline_after(const struct timespec *t)
 	return t ? gmp_deadline(ns_of_timespec(t)) : GMP_FOREVER;
 }
 
+/*
+ * Set *deadline to the time of the runtime's clock at which `clock` shows abs; NULL: never.  A step
+ * of CLOCK_REALTIME after that does not move it.  Returns 0, or EINVAL if abs is no time.
+ */
+int deadline_at(clockid_t clock, const struct timespec *abs, int64_t *deadline);
+
+/* A clock of such a time. */
+static inline bool is_wait_clock(clockid_t clock)
+{
+	return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC;
+}
+
 /* What is left until the deadline, for a call of libc. */
 static inline struct timespec time_left(int64_t deadline)
 {

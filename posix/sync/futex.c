@@ -118,8 +118,8 @@ static int64_t deadline_of(const struct futex_call *c)
 
 	if ((c->op & FUTEX_CMD_MASK) == FUTEX_WAIT)
 		return deadline_after(c->timeout);
-	parked_deadline(c->op & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC, c->timeout,
-			&deadline);
+	deadline_at(c->op & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC, c->timeout,
+		    &deadline);
 	return deadline;
 }
 

@@ -173,24 +173,6 @@ static void wake_posted(void)
 			parked_wake_all(key[i]);
 }
 
-/* --- deadlines --- */
-
-int parked_deadline(clockid_t clock, const struct timespec *abs, int64_t *deadline)
-{
-	struct timespec now;
-
-	*deadline = NEVER;
-	if (!abs)
-		return 0;
-	if (!has_valid_ns(abs))
-		return EINVAL;
-	clock_gettime(clock, &now);
-	*deadline = abs->tv_sec < now.tv_sec
-			    ? gmp_now()
-			    : gmp_deadline(ns_of_timespec(abs) - ns_of_timespec(&now));
-	return 0;
-}
-
 /* The child of a fork has none of the parent's green threads. */
 static void forget_parked(void)
 {

@@ -160,15 +160,4 @@ static inline void parked_woken(const void *key)
 	add_rlx(parked_at(key), -1u);
 }
 
-/*
- * Set *deadline to the time of the runtime's clock at which `clock` shows abs; NULL: never.  A step
- * of CLOCK_REALTIME after that does not move it.  Returns 0, or EINVAL if abs is no time.
- */
-int parked_deadline(clockid_t clock, const struct timespec *abs, int64_t *deadline);
-
-static inline bool is_wait_clock(clockid_t clock)
-{
-	return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC;
-}
-
 #endif

@@ -225,7 +225,7 @@ static int wait_green(const struct cond_wait *w)
 {
 	int saved = errno, result = 0;
 	int64_t deadline;
-	int err = parked_deadline(w->clock < 0 ? clock_of(w->c) : w->clock, w->abs, &deadline);
+	int err = deadline_at(w->clock < 0 ? clock_of(w->c) : w->clock, w->abs, &deadline);
 
 	if (err)
 		return err;

@@ -82,7 +82,7 @@ static int check_owner(pthread_mutex_t *m)
 static int lock_parked(pthread_mutex_t *m, clockid_t clock, const struct timespec *abs)
 {
 	int64_t deadline;
-	int err = parked_deadline(clock, abs, &deadline);
+	int err = deadline_at(clock, abs, &deadline);
 
 	if (err)
 		return err;

@@ -63,7 +63,7 @@ static int try_sem(void *s)
 static int wait_parked(sem_t *s, clockid_t clock, const struct timespec *abs)
 {
 	int64_t deadline;
-	int err = parked_deadline(clock, abs, &deadline);
+	int err = deadline_at(clock, abs, &deadline);
 
 	if (err)
 		return hook_return(-err);

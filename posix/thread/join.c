@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Replaces the functions that join, detach and end threads: see registry.h. */
 #include "posix/call/point.h"
-#include "posix/sync/parked.h"
+#include "posix/call/times.h"
 #include "posix/thread/registry.h"
 
 gmp_sem main_ended; /* one permit when the thread of main has ended by pthread_exit */
@@ -87,7 +87,7 @@ static int join_claimed(struct thread *t, clockid_t clock, const struct timespec
 		return EBUSY;
 	int64_t deadline;
 
-	err = parked_deadline(clock, until, &deadline);
+	err = deadline_at(clock, until, &deadline);
 	return err ? err : wait_for(t, deadline);
 }
 
@@ -132,7 +132,7 @@ HOOK int pthread_clockjoin_np(pthread_t self, void **value, clockid_t clock,
 {
 	int err = EINVAL;
 
-	if (clock == CLOCK_MONOTONIC || clock == CLOCK_REALTIME)
+	if (is_wait_clock(clock))
 		err = thread_join(self, value, clock, until, false);
 	return err == NOT_GREEN
 		       ? HOOK_BLOCKING(LIBC(pthread_clockjoin_np)(self, value, clock, until))
