@@ -42,14 +42,12 @@
  * blocking code.  Calls that a program makes without libc's syscall() are not seen: a wait by them
  * blocks its OS thread, and a wake by them wakes no parked green thread.
  */
+#include "posix/sync/futex.h"
+
 #include <linux/futex.h>
-#include <stdarg.h>
 #include <sys/syscall.h>
 
 #include "posix/call/user.h"
-#include "posix/program/clone.h"
-#include "posix/program/rights.h"
-#include "posix/program/seccomp.h"
 #include "posix/sync/parked.h"
 #include "variant/chaos.h"
 
@@ -260,27 +258,8 @@ static long futex(const struct futex_call *c)
 	}
 }
 
-/* Arguments that the caller has not given are read, too, as libc's own function does. */
-HOOK long syscall(long number, ...)
+long futex_call(const unsigned long *a)
 {
-	va_list list;
-	unsigned long a[6];
-	long result;
-
-	va_start(list, number);
-	for (int i = 0; i < 6; i++)
-		a[i] = va_arg(list, unsigned long);
-	va_end(list);
-	if (unlikely(number == SYS_seccomp))
-		return seccomp_call((unsigned)a[0], (unsigned)a[1], (void *)a[2]);
-	if (unlikely(number == SYS_prctl))
-		return prctl_call((int)a[0], a + 1);
-	if (unlikely(rights_call(number, a, &result)))
-		return result;
-	if (unlikely(makes_child(number)))
-		return clone_call(number, a);
-	if (likely(number != SYS_futex))
-		return LIBC(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 	return futex(&(struct futex_call){
 		.word = (uint32_t *)a[0],
 		.op = (int)a[1],
