@@ -60,6 +60,7 @@
 #include "base/os.h"
 #include "enter.h"
 #include "posix/signal/disposition.h"
+#include "posix/signal/kill.h"
 #include "posix/signal/mask.h"
 #include "posix/signal/receiver.h"
 #include "posix/thread/outside.h"
@@ -393,6 +394,7 @@ static void in_child(void)
 	struct thread *t = gp ? thread_of(gp) : forked_self(); /* the child of such a child */
 
 	st_rlx(&program.forked, t);
+	kill_forget();
 	threads_forget();
 	program.alive = 1;
 	main_ended = (gmp_sem)GMP_SEM_INIT(0);

@@ -130,16 +130,6 @@ static void link_to(struct thread **head, struct thread *t)
 	*head = t;
 }
 
-void kill_unlist(struct thread *t)
-{
-	if (!t->at_killed)
-		return;
-	*t->at_killed = t->next_killed;
-	if (t->next_killed)
-		t->next_killed->at_killed = t->at_killed;
-	t->at_killed = NULL;
-}
-
 /* Step 2 of the sender. */
 static void add(struct thread *t, int signo)
 {
@@ -329,7 +319,7 @@ static bool find_next(struct attempt *a)
 	struct thread *t = killer.rest;
 
 	if (t) {
-		kill_unlist(t);
+		thread_unlist(t);
 		if (is_present(t) && ld_rlx(&t->killed)) {
 			link_to(&killer.listed, t);
 			a->to = t->self;

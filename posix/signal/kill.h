@@ -20,9 +20,7 @@ int kill_add(struct thread *t, int signo);
  * the signal is not kept here. */
 bool kill_self(int signo);
 
-/* With the table's lock: t is about to be removed. */
-void kill_unlist(struct thread *t);
-/* In the child of a fork: no signal is pending. */
+/* In the child of a fork, before threads_forget: no signal is pending. */
 void kill_forget(void);
 /* The action of signo is now to ignore it, or the default one. */
 void kill_discard(int signo, bool ignored);

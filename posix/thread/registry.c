@@ -9,7 +9,6 @@
 #include "base/os.h"
 #include "enter.h"
 #include "machine/tlslayout.h"
-#include "posix/signal/kill.h"
 #include "variant/owntls.h"
 
 /* 25 records of a chain with 100,000 threads.  A struct of libc is aligned to 64 bytes. */
@@ -79,9 +78,19 @@ void threads_each(void (*fn)(struct thread *t, int signo, bool ignored), int sig
 				fn(t, signo, ignored);
 }
 
+void thread_unlist(struct thread *t)
+{
+	if (!t->at_killed)
+		return;
+	*t->at_killed = t->next_killed;
+	if (t->next_killed)
+		t->next_killed->at_killed = t->at_killed;
+	t->at_killed = NULL;
+}
+
 void thread_unused(struct thread *t)
 {
-	kill_unlist(t);
+	thread_unlist(t);
 	t->next = table.unused;
 	table.unused = t;
 }
@@ -161,7 +170,6 @@ void thread_give_block(struct tlsblock *b)
 
 void threads_forget(void)
 {
-	kill_forget();
 	memset(&table, 0, sizeof(table));
 }
 

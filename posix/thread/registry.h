@@ -95,6 +95,8 @@ void thread_enter(struct thread *t);
 struct tlsblock *thread_remove(struct thread *t);
 /* An unused record with the fields 0; NULL without memory.  No lock held. */
 struct thread *thread_record(void);
+/* With the lock held: t leaves the list of kill.c, if it is in it. */
+void thread_unlist(struct thread *t);
 /* With the lock held: t was not entered. */
 void thread_unused(struct thread *t);
 /* Give a block to the pool; NULL: nothing.  No lock held. */
