@@ -64,6 +64,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "base/lock.h"
 #include "base/os.h"
 #include "enter.h"
 #include "m.h"
@@ -117,6 +118,22 @@ static uint64_t admitted(const struct thread *t)
 static int first_of(uint64_t bits)
 {
 	return __builtin_ctzll(bits) + 1;
+}
+
+int kill_tid_of(const struct g *gp)
+{
+	uint64_t ran_from;
+	int64_t since;
+	int tid = 0;
+
+	if (handler_runs()) /* it may have interrupted the holder of the lock */
+		return m_of_running(gp, &tid, &since, &ran_from) ? tid : 0;
+	lock(&sched.lock, LR_SCHED);
+	for (const struct m *m = sched.allm; m && !tid; m = m->alllink)
+		if (ld_rlx(&m->curg) == gp)
+			tid = ld_rlx(&m->tid);
+	unlock(&sched.lock, LR_SCHED);
+	return tid;
 }
 
 /* --- the list, with the table's lock held --- */
@@ -639,7 +656,7 @@ bool kill_is_cancelled(void)
 void kill_cut_sigwait(struct thread *t)
 {
 	uint64_t bits = ld_rlx(&t->expected) & ~(mask_bit(SIGKILL) | mask_bit(SIGSTOP));
-	int tid = bits ? thread_runs_on(t->g) : 0;
+	int tid = bits ? kill_tid_of(t->g) : 0;
 
 	if (tid)
 		end_sigwait(t, bits, tid);

@@ -16,6 +16,9 @@ bool kill_takes(const struct thread *t, int signo, enum signal_action action);
 /* With the lock: steps 2 to 4 for t in the table.  Returns 0, or EAGAIN: the kernel's queue of
  * signals is full, and the signal is not pending. */
 int kill_add(struct thread *t, int signo);
+/* The kernel's id of the OS thread that runs gp, or 0.  It may run another G by the time that a
+ * signal comes. */
+int kill_tid_of(const struct g *gp);
 /* All steps for the caller: the handler has run if it does not block the signal.  Returns false if
  * the signal is not kept here. */
 bool kill_self(int signo);

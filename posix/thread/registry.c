@@ -70,6 +70,13 @@ struct thread *thread_find(pthread_t self)
 	return t;
 }
 
+struct thread *thread_find_or_first(pthread_t self)
+{
+	struct thread *t = thread_find(self), *first = forked_thread();
+
+	return !t && first && first->self == self ? first : t;
+}
+
 void threads_each(void (*fn)(struct thread *t, int signo, bool ignored), int signo, bool ignored)
 {
 	for (int i = 0; i < CHAINS; i++)

@@ -87,6 +87,9 @@ void threads_lock(void);
 void threads_unlock(void);
 /* With the lock held: the thread, or NULL. */
 struct thread *thread_find(pthread_t self);
+/* The same; in the child of a fork also its first thread before the runtime starts, whose id the
+ * kernel does not know either. */
+struct thread *thread_find_or_first(pthread_t self);
 /* Call fn for each thread of the run, with the lock held. */
 void threads_each(void (*fn)(struct thread *t, int signo, bool ignored), int signo, bool ignored);
 /* With the lock held. */
@@ -159,12 +162,6 @@ bool program_is_started(void);
  * an OS thread. */
 void program_thread_new(void);
 void program_thread_left(struct thread *t);
-
-/* --- attributes.c --- */
-
-/* The kernel's id of the OS thread that runs gp, or 0.  It may run another G by the time that a
- * signal comes. */
-int thread_runs_on(const struct g *gp);
 
 /* --- atfork.c --- */
 
