@@ -16,10 +16,6 @@
  * enabled, does not return. */
 void gmp__cancel_act(void);
 
-struct thread;
-/* Step b: the caller, whose record is t, must act on pthread_cancel. */
-bool cancel_is_pending(const struct thread *t);
-
 /* At the start of a call that parks, before it has an effect: if pthread_cancel has been called for
  * the caller and cancellation is enabled, the caller ends. */
 static inline void cancel_point(void)

@@ -65,6 +65,7 @@
 #include "posix/signal/receiver.h"
 #include "posix/thread/outside.h"
 #include "posix/thread/registry.h"
+#include "posix/thread/upcalls.h"
 #include "run/fork.h"
 #include "variant/owntls.h"
 
@@ -170,7 +171,7 @@ static _Noreturn void call_main(void)
 	exit(program.main(program.argc, program.argv, program.envp));
 }
 
-void program_main(void *arg)
+static void program_main(void *arg)
 {
 	struct thread *t = arg;
 	__pthread_unwind_buf_t base;
@@ -360,7 +361,7 @@ static bool start_runtime(void)
 	return true;
 }
 
-bool program_is_started(void)
+static bool program_is_started(void)
 {
 	return program.main || getenv(MARK);
 }
@@ -380,11 +381,20 @@ static noinline bool begin_runtime(void)
 	return on;
 }
 
-bool program_runs(void)
+static bool program_runs(void)
 {
 	return program.whole && (ld_rlx(&sched.state) == RUN_ON || begin_runtime()) &&
 	       likely(!sched.threads);
 }
+
+const struct thread_upcalls gmp__thread_up = {
+	.main = program_main,
+	.program_runs = program_runs,
+	.program_is_started = program_is_started,
+	.mask_to_inherit = mask_to_inherit,
+	.mask_inherit = mask_inherit,
+	.cancelled = kill_cut_sigwait,
+};
 
 /* Step 1.  Before fork_child of run/fork.c: the caller is still a green thread. */
 static void in_child(void)

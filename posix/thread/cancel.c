@@ -21,8 +21,8 @@
  */
 #include "posix/call/point.h"
 
-#include "posix/signal/kill.h"
 #include "posix/thread/registry.h"
+#include "posix/thread/upcalls.h"
 
 static void act(struct thread *t)
 {
@@ -73,7 +73,7 @@ static bool cancel(pthread_t self, int *err)
 	if (t && t->state != THREAD_ENDED) {
 		t->pending = true;
 		*err = -gmp_cancel((gmp_g *)t->g);
-		kill_cut_sigwait(t);
+		gmp__thread_up.cancelled(t);
 	}
 	threads_unlock();
 	return t != NULL;

@@ -16,8 +16,9 @@
 #include "g.h"
 #include "machine/tlslayout.h"
 #include "posix/call/point.h"
-#include "posix/signal/mask.h"
+#include "posix/call/sigset.h"
 #include "posix/thread/outside.h"
+#include "posix/thread/upcalls.h"
 #include "ready.h"
 #include "spawn.h"
 #include "stack.h"
@@ -26,7 +27,7 @@
 
 struct thread *thread_of(const struct g *gp)
 {
-	return gp && (gp->fn == thread_main || gp->fn == program_main) ? gp->arg : NULL;
+	return gp && (gp->fn == thread_main || gp->fn == gmp__thread_up.main) ? gp->arg : NULL;
 }
 
 struct thread *thread_self(void)
@@ -67,7 +68,7 @@ void thread_main(void *arg)
 	struct thread *t = arg;
 	__pthread_unwind_buf_t base;
 
-	mask_inherit(t->mask);
+	gmp__thread_up.mask_inherit(t->mask);
 	if (!__sigsetjmp_cancel(base.__cancel_jmp_buf, 0)) {
 		__pthread_register_cancel(&base);
 		t->result = thread_call(t->fn, t->arg, t->c11);
@@ -156,7 +157,7 @@ static uint64_t mask_by(const pthread_attr_t *attr)
 
 	if (attr && pthread_attr_getsigmask_np(attr, &set) == 0)
 		return mask_of(&set);
-	return mask_to_inherit();
+	return gmp__thread_up.mask_to_inherit();
 }
 
 /* Reads the attributes that a green thread has: state and size.  Returns 0 or an errno value. */
@@ -165,8 +166,8 @@ static int read_attr(const pthread_attr_t *attr, struct thread *t, size_t *stack
 	pthread_attr_t none;
 	int state = PTHREAD_CREATE_JOINABLE, err;
 
-	if (!attr && program_runs()) /* the default of the run is that of the system */
-		return 0;
+	if (!attr && gmp__thread_up.program_runs())
+		return 0; /* the default of the run is that of the system */
 	if (!attr && (err = pthread_attr_init(&none)))
 		return err;
 	err = pthread_attr_getstacksize(attr ? attr : &none, stack);
@@ -235,7 +236,7 @@ bool makes_green(const pthread_attr_t *attr)
 	const struct m *m = getm();
 	bool own = m && m->curg && m->curg->resume & RESUME_OWN_TLS && !handler_runs();
 
-	return (own || program_runs()) && !(attr && needs_os_thread(attr));
+	return (own || gmp__thread_up.program_runs()) && !(attr && needs_os_thread(attr));
 }
 
 HOOK int pthread_create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)

@@ -13,6 +13,8 @@
 
 #include <limits.h>
 
+#include "posix/thread/upcalls.h"
+
 struct start {
 	void *(*fn)(void *);
 	void *arg;
@@ -32,7 +34,7 @@ static void end_round(void *round)
 
 static void make_key(void)
 {
-	has_key = program_is_started() && pthread_key_create(&key, end_round) == 0;
+	has_key = gmp__thread_up.program_is_started() && pthread_key_create(&key, end_round) == 0;
 }
 
 bool outside_counts(void)

@@ -115,8 +115,6 @@ struct tlsblock *thread_block(const struct thread *t);
 
 /* The entry of the G of each thread but main's; its argument is the record. */
 void thread_main(void *t);
-/* The same for main, and for the first thread of a child of a fork: run_main.c. */
-void program_main(void *t);
 
 /* Call the function of a thread; c11: one of thrd_create, which returns an int. */
 void *thread_call(void *(*fn)(void *), void *arg, bool c11);
@@ -145,6 +143,11 @@ void thread_leave(void *value) __attribute__((noreturn));
 /* One permit when the thread of main has ended by pthread_exit. */
 extern gmp_sem main_ended;
 
+/* --- cancel.c --- */
+
+/* Step b: the caller, whose record is t, must act on pthread_cancel. */
+bool cancel_is_pending(const struct thread *t);
+
 /* --- run_main.c --- */
 
 /* In the child of a fork: the record of its first thread while that is an OS thread; otherwise
@@ -152,12 +155,8 @@ extern gmp_sem main_ended;
 struct thread *forked_thread(void);
 /* The same, if it is the caller. */
 struct thread *forked_self(void);
-/* True if the program was started by gmp-run, and a runtime is on, or could be started. */
-bool program_runs(void);
 /* True if main is a green thread, also in the child of a fork. */
 bool program_is_whole(void);
-/* True if gmp-run has started the program. */
-bool program_is_started(void);
 /* A thread is about to exist; the calling one has ended its work: PROGRAM-1.  t: its record; NULL:
  * an OS thread. */
 void program_thread_new(void);
