@@ -5,7 +5,6 @@
 #include <dlfcn.h>
 #include <gmp.h>
 
-#include "base/atomic.h"
 #include "base/throw.h"
 
 #define CALL(name) __typeof__(name) *gmp__real_##name;

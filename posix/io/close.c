@@ -23,7 +23,6 @@
 #include "base/os.h"
 #include "io/fd.h"
 #include "netpoll.h"
-#include "netpoll/multi.h"
 #include "park.h"
 #include "posix/call/point.h"
 #include "posix/io/wait.h"

@@ -11,7 +11,6 @@
  *   MSG_ERRQUEUE,      never wait, as natively
  *     MSG_OOB
  */
-#include "posix/call/point.h"
 #include "posix/call/times.h"
 #include "posix/call/user.h"
 #include "posix/io/message.h"

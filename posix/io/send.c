@@ -10,7 +10,6 @@
  */
 #include "posix/io/message.h"
 
-#include "posix/call/point.h"
 #include "posix/call/user.h"
 #include "posix/io/wait.h"
 

@@ -48,7 +48,6 @@
 #include <sys/time.h>
 
 #include "base/os.h"
-#include "netpoll.h"
 #include "netpoll/fire.h"
 #include "park.h"
 #include "posix/call/point.h"

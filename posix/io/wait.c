@@ -66,7 +66,6 @@
 #include "netpoll.h"
 #include "netpoll/multi.h"
 #include "park.h"
-#include "posix/call/point.h"
 
 /* WAITS_UNASKED: waits before IOWAIT-4 asks poll(2).  UNCHECKED_NS: IOWAIT-5; a shorter time costs
  * waits that last a check more often, a longer one delays the EAGAIN of a stale hint.  Not

@@ -21,7 +21,6 @@
  *
  * Rejected: M_ARENA_MAX.  4 arenas instead of 16 change the memory by less than 1 %.
  */
-#include "base/os.h"
 #include "posix/thread/registry.h"
 
 enum { MAP_LEAST = 32 << 10 };

@@ -58,7 +58,6 @@
 #include <string.h>
 
 #include "base/os.h"
-#include "enter.h"
 #include "posix/signal/disposition.h"
 #include "posix/signal/kill.h"
 #include "posix/signal/mask.h"

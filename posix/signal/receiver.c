@@ -77,7 +77,6 @@
 #include "monitor/faultsig.h"
 #include "park.h"
 #include "posix/call/handler.h"
-#include "posix/call/hook.h"
 #include "posix/signal/disposition.h"
 #include "posix/signal/kill.h"
 #include "posix/signal/settle.h"

@@ -43,7 +43,6 @@
 
 #include "base/os.h"
 #include "posix/call/handler.h"
-#include "posix/call/hook.h"
 #include "posix/signal/disposition.h"
 #include "posix/signal/receiver.h"
 #include "posix/signal/siginfo.h"

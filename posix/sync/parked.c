@@ -3,7 +3,6 @@
 #include "posix/sync/parked.h"
 
 #include "observe/dump/dump_signal.h"
-#include "waiter.h"
 
 /* PARKED-5.  As STARVING_NS and PACE_GREEN_NS of wait/mutex.c, not measured here. */
 enum { STARVING_NS = MS, PACE_NS = 20 * US };

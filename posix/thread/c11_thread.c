@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Replaces the threads of C11: as those of POSIX, with other results; see registry.h. */
 #include "posix/call/c11.h"
-#include "posix/call/point.h"
 #include "posix/thread/outside.h"
 #include "posix/thread/registry.h"
 

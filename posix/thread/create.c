@@ -11,11 +11,8 @@
 
 #include <string.h>
 
-#include "base/os.h"
 #include "enter.h"
 #include "g.h"
-#include "machine/tlslayout.h"
-#include "posix/call/point.h"
 #include "posix/call/sigset.h"
 #include "posix/thread/outside.h"
 #include "posix/thread/upcalls.h"

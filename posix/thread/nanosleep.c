@@ -9,7 +9,6 @@
  */
 #include <time.h>
 
-#include "base/mem.h"
 #include "posix/call/hook.h"
 #include "posix/call/point.h"
 #include "posix/call/times.h"
