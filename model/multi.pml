@@ -6,7 +6,7 @@
  * Processes
  *   Call     polls fd 0, which is registered, and fd 1, which is not (io/poll.c)
  *   Kernel   makes one of the two ready, at any time; with -DCLOSE nothing becomes ready
- *   Commit   the call's commit step (poll_commit_unlock)
+ *   Commit   the call's commit step (multi_commit_unlock)
  *   Poller   reports the kernel's events (netpoll_event of src/netpoll.c)
  *   Adopter  with -DADOPT: gmp_fd_adopt of descriptor 1 at any time
  *   Closer   with -DCLOSE: gmp_close of descriptor 0 at any time
@@ -28,7 +28,7 @@
  * reopened numbers (reopen.pml), cancellation, which ends the wait as the timer does.
  *
  * Models:
- *   src/io/poll.c: poll_kernel_again link_all wait_once wait_fired poll_unwait unlink_all
+ *   src/io/poll.c: poll_kernel_again link_all wait_once multi_wait multi_unwait multi_unlink_all
  *   src/netpoll/fire.c: multi_fire_entry multi_event multi_forgotten
  *   src/netpoll/multi.c: multi_link link_in_record multi_unlink
  *   src/netpoll/register.c: netpoll_arm netpoll_open

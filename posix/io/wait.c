@@ -63,19 +63,13 @@
 #include <netinet/in.h>
 #include <sys/time.h>
 
+#include "io/poll.h"
 #include "netpoll.h"
-#include "netpoll/multi.h"
-#include "park.h"
 
 /* WAITS_UNASKED: waits before IOWAIT-4 asks poll(2).  UNCHECKED_NS: IOWAIT-5; a shorter time costs
  * waits that last a check more often, a longer one delays the EAGAIN of a stale hint.  Not
  * measured. */
 enum { WAITS_UNASKED = 2, UNCHECKED_NS = MS };
-
-struct single {
-	struct multi multi;
-	struct multi_entry entry;
-};
 
 int io_poll_now(int fd, short events)
 {
@@ -125,48 +119,6 @@ enum kind io_socket_kind(int fd)
 }
 
 /* --- parking --- */
-
-/* Step 6. */
-static void single_unlink(struct single *o)
-{
-	multi_unlink(&o->entry);
-	add_rlx(&sched.npollwait, -1u);
-}
-
-/* Undo a wait that was cancelled, interrupted, has timed out or is killed at shutdown. */
-static void one_unwait(struct waiter *w)
-{
-	struct single *o = waiter_sudog(w)->elem;
-
-	lock_end(&o->multi.lock, LR_MULTI); /* the commit step has unlocked it */
-	single_unlink(o);
-}
-
-static void one_commit_unlock(void *multi)
-{
-	unlock(&((struct multi *)multi)->lock, LR_MULTI);
-}
-
-/* Steps 4 to 6. */
-static int single_wait(struct single *o, int64_t deadline)
-{
-	struct multi *m = &o->multi;
-	int result;
-
-	lock(&m->lock, LR_MULTI);
-	if (m->fired) {
-		result = m->result;
-		unlock(&m->lock, LR_MULTI);
-	} else {
-		m->sg->elem = o;
-		m->sg->key = NULL;
-		result = wait_on(m->sg->w, WAIT_POLL, one_unwait, one_commit_unlock, m, deadline);
-		if (result)
-			return result; /* one_unwait has unlinked the entry */
-	}
-	single_unlink(o);
-	return !result && o->entry.closed ? -EBADF : result;
-}
 
 /* A wait for an fd that gmp knows. */
 static noinline int park_known(int fd, short events, int64_t deadline)
@@ -261,20 +213,22 @@ static int link_and_wait(int fd, short events, int64_t deadline, int64_t since,
 {
 	struct glist out = { 0 };
 	struct external unused;
-	struct single o;
+	struct multi_entry e;
+	struct multi_wait w = { .multi.sg = self_sudog(&unused), .entries = &e, .n = 1 };
 	int result;
 
-	o.multi = (struct multi){ .sg = self_sudog(&unused) };
-	o.entry = (struct multi_entry){ .of = &o.multi, .events = events, .since = since };
+	e = (struct multi_entry){ .of = &w.multi, .events = events, .since = since };
 	netpoll_add_waiter(); /* POLL-3 */
-	result = read ? link_read(&o.entry, read, &out) : multi_link_unknown(&o.entry, fd, &out);
+	result = read ? link_read(&e, read, &out) : multi_link_unknown(&e, fd, &out);
 	if (unlikely(out.head || out.external))
 		ready_list(&out);
 	bool shut = unlikely(events & POLLOUT) && is_shut_for_writers(fd);
 
-	if (likely(result == MULTI_LINKED && !shut))
-		return single_wait(&o, deadline);
-	single_unlink(&o);
+	if (likely(result == MULTI_LINKED && !shut)) {
+		result = multi_wait(&w, deadline);
+		return !result && e.closed ? -EBADF : result;
+	}
+	multi_unlink_all(&w);
 	if (shut || result == MULTI_CHANGED)
 		return 0;
 	return result == MULTI_AGAIN ? park_known(fd, events, deadline) : result;

@@ -22,15 +22,14 @@
  * Cost, n fds: if one is ready at once, poll(2).  Otherwise three poll(2) (at once, before the call
  * links itself, after the wait), and an epoll_ctl(2) and two locks per fd.
  */
+#include "io/poll.h"
+
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 
 #include "base/os.h"
 #include "enter.h"
 #include "io/fd.h"
-#include "netpoll/multi.h"
-#include "park.h"
 #include "timerheap.h"
 #include "variant.h"
 
@@ -38,13 +37,57 @@
 enum { ON_STACK = 16 };
 
 struct poll_call {
-	struct multi multi;
+	struct multi_wait wait; /* an entry per fd */
 	struct external f;
-	struct pollfd *fds;
-	nfds_t n;
-	struct multi_entry *entries; /* one per fd */
-	void *memory;                /* to free: the entries, if they were allocated */
+	struct pollfd *fds; /* as many */
 };
+
+/* --- the wait --- */
+
+void multi_unlink_all(struct multi_wait *w)
+{
+	for (nfds_t i = 0; i < w->n; i++)
+		multi_unlink(&w->entries[i]);
+	add_rlx(&sched.npollwait, -1u);
+}
+
+/* Undo a wait that was cancelled, interrupted, has timed out or is killed at shutdown. */
+static void multi_unwait(struct waiter *waiter)
+{
+	struct multi_wait *w = waiter_sudog(waiter)->elem;
+
+	lock_end(&w->multi.lock, LR_MULTI); /* the commit step has unlocked it */
+	multi_unlink_all(w);
+	if (waiter_killed(waiter)) /* the call does not return */
+		free(w->memory);
+}
+
+/* Commit step of the wait. */
+static void multi_commit_unlock(void *multi)
+{
+	unlock(&((struct multi *)multi)->lock, LR_MULTI);
+}
+
+int multi_wait(struct multi_wait *w, int64_t deadline)
+{
+	struct multi *m = &w->multi;
+
+	lock(&m->lock, LR_MULTI);
+	int result = m->result;
+
+	if (m->fired) {
+		unlock(&m->lock, LR_MULTI);
+	} else {
+		m->sg->elem = w;
+		m->sg->key = NULL;
+		result = wait_on(m->sg->w, WAIT_POLL, multi_unwait, multi_commit_unlock, m,
+				 deadline);
+		if (result)
+			return result; /* multi_unwait has unlinked them */
+	}
+	multi_unlink_all(w);
+	return result;
+}
 
 /* --- an external thread without a runtime --- */
 
@@ -80,8 +123,8 @@ static int mark_closed(struct poll_call *c)
 {
 	int more = 0;
 
-	for (nfds_t i = 0; i < c->n; i++) {
-		if (!c->entries[i].closed)
+	for (nfds_t i = 0; i < c->wait.n; i++) {
+		if (!c->wait.entries[i].closed)
 			continue;
 		more += !c->fds[i].revents;
 		c->fds[i].revents = POLLNVAL;
@@ -92,40 +135,15 @@ static int mark_closed(struct poll_call *c)
 /* Poll the kernel, but not for entries whose fd was closed. */
 static int poll_kernel_again(struct poll_call *c)
 {
-	for (nfds_t i = 0; i < c->n; i++)
+	for (nfds_t i = 0; i < c->wait.n; i++)
 		if (c->fds[i].fd >= 0)
-			multi_look(&c->entries[i], c->fds[i].fd);
-	int ready = poll_kernel(c->fds, c->n);
+			multi_look(&c->wait.entries[i], c->fds[i].fd);
+	int ready = poll_kernel(c->fds, c->wait.n);
 
 	return ready < 0 ? ready : ready + mark_closed(c);
 }
 
 /* --- waiting --- */
-
-/* End POLL-3.  multi.lock is not held. */
-static void unlink_all(struct poll_call *c)
-{
-	for (nfds_t i = 0; i < c->n; i++)
-		multi_unlink(&c->entries[i]);
-	add_rlx(&sched.npollwait, -1u);
-}
-
-/* Undo a wait that was cancelled, has timed out or is killed at shutdown. */
-static void poll_unwait(struct waiter *w)
-{
-	struct poll_call *c = waiter_sudog(w)->elem;
-
-	lock_end(&c->multi.lock, LR_MULTI); /* the commit step has unlocked it */
-	unlink_all(c);
-	if (waiter_killed(w)) /* wait_many will not run */
-		free(c->memory);
-}
-
-/* Commit step of the wait. */
-static void poll_commit_unlock(void *multi)
-{
-	unlock(&((struct multi *)multi)->lock, LR_MULTI);
-}
 
 /*
  * Link all entries.  Returns MULTI_LINKED; otherwise not all are linked, or one has changed:
@@ -136,54 +154,33 @@ static int link_all(struct poll_call *c)
 	struct glist out = { 0 };
 	int result = MULTI_LINKED;
 
-	for (nfds_t i = 0; i < c->n && result == MULTI_LINKED; i++)
+	for (nfds_t i = 0; i < c->wait.n && result == MULTI_LINKED; i++)
 		if (c->fds[i].fd >= 0)
-			result = multi_link(&c->entries[i], c->fds[i].fd, &out);
+			result = multi_link(&c->wait.entries[i], c->fds[i].fd, &out);
 	ready_list(&out);
-	return result;
-}
-
-/* Wait until an entry fires, with all linked; unlink them.  Returns 0 or an error. */
-static int wait_fired(struct poll_call *c, int64_t deadline)
-{
-	struct multi *m = &c->multi;
-
-	lock(&m->lock, LR_MULTI);
-	int result = m->result;
-
-	if (m->fired) {
-		unlock(&m->lock, LR_MULTI);
-	} else {
-		m->sg->elem = c;
-		m->sg->key = NULL;
-		result = wait_on(m->sg->w, WAIT_POLL, poll_unwait, poll_commit_unlock, m, deadline);
-		if (result)
-			return result; /* poll_unwait has unlinked them */
-	}
-	unlink_all(c);
 	return result;
 }
 
 /* Link all entries and wait.  Returns 0 to poll the kernel again, or an error. */
 static int wait_once(struct poll_call *c, int64_t deadline)
 {
-	c->multi = (struct multi){ .sg = self_sudog(&c->f) };
+	c->wait.multi = (struct multi){ .sg = self_sudog(&c->f) };
 	netpoll_add_waiter(); /* POLL-3 */
 	int result = link_all(c);
 
 	if (result == MULTI_LINKED)
-		return wait_fired(c, deadline);
-	unlink_all(c);
+		return multi_wait(&c->wait, deadline);
+	multi_unlink_all(&c->wait);
 	return min_of(result, 0);
 }
 
 /* Returns the number of ready fds, or an error. */
 static int poll_wait_any(struct poll_call *c, int64_t deadline)
 {
-	for (nfds_t i = 0; i < c->n; i++)
-		c->entries[i] = (struct multi_entry){ .of = &c->multi,
-						      .events = c->fds[i].events,
-						      .since = NEVER };
+	for (nfds_t i = 0; i < c->wait.n; i++)
+		c->wait.entries[i] = (struct multi_entry){ .of = &c->wait.multi,
+							   .events = c->fds[i].events,
+							   .since = NEVER };
 	for (;;) {
 		int result = poll_kernel_again(c);
 
@@ -199,7 +196,7 @@ static int poll_wait_any(struct poll_call *c, int64_t deadline)
 static noinline int wait_few(struct pollfd *fds, nfds_t n, int64_t deadline)
 {
 	struct multi_entry entries[ON_STACK];
-	struct poll_call c = { .fds = fds, .n = n, .entries = entries };
+	struct poll_call c = { .wait = { .entries = entries, .n = n }, .fds = fds };
 
 	return poll_wait_any(&c, deadline);
 }
@@ -207,7 +204,8 @@ static noinline int wait_few(struct pollfd *fds, nfds_t n, int64_t deadline)
 static noinline int wait_many(struct pollfd *fds, nfds_t n, int64_t deadline)
 {
 	struct multi_entry *entries = malloc(n * sizeof(*entries));
-	struct poll_call c = { .fds = fds, .n = n, .entries = entries, .memory = entries };
+	struct poll_call c = { .wait = { .entries = entries, .n = n, .memory = entries },
+			       .fds = fds };
 	int result = entries ? poll_wait_any(&c, deadline) : -ENOMEM;
 
 	free(entries);
