@@ -61,7 +61,13 @@ static inline size_t iov_bytes(const struct iovec *v, size_t count)
  */
 ssize_t message_send_rest(const struct message *m, ssize_t sent);
 
-/* The same for the buffers of v, of which `done` bytes are sent. */
-ssize_t message_send_rest_of(int fd, const struct iovec *v, size_t count, int flags, size_t done);
+/* Send n bytes of a message of which a part is sent.  Returns the bytes sent, or -errno if there
+ * are none. */
+ssize_t message_send_later(int fd, const void *buf, size_t n, int flags);
+
+/* The same by a function like it, for the buffers of v, of which `done` bytes are sent.  Returns
+ * how many are sent then. */
+typedef ssize_t (*rest_fn)(int fd, const void *buf, size_t n, int flags);
+ssize_t iov_rest(rest_fn rest, int fd, const struct iovec *v, size_t count, int flags, size_t done);
 
 #endif

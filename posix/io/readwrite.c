@@ -232,12 +232,10 @@ static ssize_t write_stream(int fd, const char *buf, size_t n)
 }
 
 /* After a part was written.  The hint may be stale, and IO-4 is about sockets. */
-static ssize_t write_rest(int fd, const char *buf, size_t n)
+static ssize_t write_rest(int fd, const void *buf, size_t n, int flags)
 {
-	struct message m = { .fd = fd, .buf = buf, .n = n, .later = true };
-
 	return io_socket_kind(fd) == KIND_FILE ? write_stream(fd, buf, n)
-					       : message_send_rest(&m, 0);
+					       : message_send_later(fd, buf, n, flags);
 }
 
 /* Write to a file of any kind but KIND_FILE. */
@@ -248,7 +246,7 @@ static ssize_t write_other(int fd, const char *buf, size_t n)
 
 	if (done <= 0 || (size_t)done == n)
 		return done;
-	ssize_t rest = write_rest(fd, buf + done, n - (size_t)done);
+	ssize_t rest = write_rest(fd, buf + done, n - (size_t)done, 0);
 
 	return done + max_of(rest, (ssize_t)0);
 }
@@ -288,28 +286,6 @@ HOOK ssize_t write(int fd, const void *buf, size_t n)
 	return hook_parks() ? park_write(fd, buf, n) : HOOK_REPEATING(LIBC(write)(fd, buf, n));
 }
 
-/* After `done` bytes of a writev: the rest, one buffer after the other.  IO-3 holds: a larger
- * message than PIPE_BUF is not one. */
-static ssize_t writev_rest(int fd, const struct iovec *v, int count, size_t done)
-{
-	size_t skip = done;
-
-	for (int i = 0; i < count; i++) {
-		size_t from = min_of(skip, v[i].iov_len), rest = v[i].iov_len - from;
-		const char *at = (const char *)v[i].iov_base + from;
-
-		skip -= from;
-		if (rest == 0)
-			continue;
-		ssize_t some = write_rest(fd, at, rest);
-
-		done += some > 0 ? (size_t)some : 0;
-		if (some < (ssize_t)rest)
-			break;
-	}
-	return (ssize_t)done;
-}
-
 static ssize_t writev_waiting(int fd, const struct iovec *v, int count)
 {
 	struct io_wait w = { .fd = fd, .events = POLLOUT, .timeout = SO_SNDTIMEO };
@@ -317,9 +293,10 @@ static ssize_t writev_waiting(int fd, const struct iovec *v, int count)
 
 	if (is_refused(n))
 		return IO_REPEATING(LIBC(writev)(fd, v, count));
+	/* the rest, one buffer after the other: more than PIPE_BUF bytes are not one (IO-3) */
 	if (n > 0 && (size_t)n < min_of(iov_bytes(v, (size_t)count), IO_MOST) &&
 	    !io_nonblocking(fd))
-		return writev_rest(fd, v, count, (size_t)n);
+		return iov_rest(write_rest, fd, v, (size_t)count, 0, (size_t)n);
 	return n;
 }
 

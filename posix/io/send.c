@@ -55,23 +55,25 @@ ssize_t message_send_rest(const struct message *m, ssize_t sent)
 	return done ? (ssize_t)done : sent;
 }
 
-ssize_t message_send_rest_of(int fd, const struct iovec *v, size_t count, int flags, size_t done)
+ssize_t message_send_later(int fd, const void *buf, size_t n, int flags)
+{
+	struct message m = { .fd = fd, .buf = buf, .n = n, .flags = flags, .later = true };
+
+	return message_send_rest(&m, 0);
+}
+
+ssize_t iov_rest(rest_fn rest, int fd, const struct iovec *v, size_t count, int flags, size_t done)
 {
 	size_t skip = done;
 
 	for (size_t i = 0; i < count; i++) {
-		size_t from = min_of(skip, v[i].iov_len), rest = v[i].iov_len - from;
-		struct message m = { .fd = fd,
-				     .buf = (const char *)v[i].iov_base + from,
-				     .n = rest,
-				     .flags = flags,
-				     .later = true };
+		size_t from = min_of(skip, v[i].iov_len), n = v[i].iov_len - from;
 
 		skip -= from;
-		ssize_t some = rest ? message_send_rest(&m, 0) : 0;
+		ssize_t some = n ? rest(fd, (const char *)v[i].iov_base + from, n, flags) : 0;
 
 		done += some > 0 ? (size_t)some : 0;
-		if (some < (ssize_t)rest)
+		if (some < (ssize_t)n)
 			break;
 	}
 	return (ssize_t)done;
@@ -124,7 +126,8 @@ static ssize_t sendmsg_waiting(int fd, const struct msghdr *m, int flags)
 
 	if (sent > 0 && !w.blocked && !(flags & MSG_DONTWAIT) &&
 	    (size_t)sent < iov_bytes(m->msg_iov, m->msg_iovlen))
-		return message_send_rest_of(fd, m->msg_iov, m->msg_iovlen, flags, (size_t)sent);
+		return iov_rest(message_send_later, fd, m->msg_iov, m->msg_iovlen, flags,
+				(size_t)sent);
 	return sent;
 }
 
@@ -164,8 +167,8 @@ static ssize_t sendmmsg_waiting(int fd, struct mmsghdr *m, unsigned n, int flags
 			if (flags & MSG_DONTWAIT ||
 			    last->msg_len >= iov_bytes(h->msg_iov, h->msg_iovlen))
 				continue;
-			last->msg_len = (unsigned)message_send_rest_of(
-				fd, h->msg_iov, h->msg_iovlen, flags, last->msg_len);
+			last->msg_len = (unsigned)iov_rest(message_send_later, fd, h->msg_iov,
+							   h->msg_iovlen, flags, last->msg_len);
 			if (last->msg_len < iov_bytes(h->msg_iov, h->msg_iovlen))
 				break;
 		} else if (result == -EAGAIN) {
