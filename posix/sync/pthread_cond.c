@@ -41,7 +41,10 @@
  * Rejected
  *   External threads in the parking table: pthread_cancel would not end their wait.
  */
+#include <string.h>
+
 #include "posix/call/point.h"
+#include "posix/sync/attribute.h"
 #include "posix/sync/parked.h"
 
 static struct {
@@ -58,74 +61,48 @@ static outside_ptr outside_of(const void *c)
 
 /* --- attributes --- */
 
-/*
- * Where pthread_cond_init notes the attributes: the index of a word, and the masks of both bits in
- * it.  glibc 2.41 has moved that word, so it is found by trial.  Static initializers are all 0.
- */
-struct cond_layout {
-	_Alignas(uint32_t)
-		uint8_t at; /* clang accesses an unaligned struct by a call of libatomic */
-	uint8_t shared, monotonic, known;
-};
+/* Where pthread_cond_init notes them.  glibc 2.41 has moved that word. */
+static uint32_t shared_at, monotonic_at; /* (a) attribute_place; 0: not known yet */
 
-static struct cond_layout attributes; /* (a) as a word of 32 bits */
-
-enum { WORDS = sizeof(pthread_cond_t) / sizeof(uint32_t) };
-
-static uint8_t attribute_mask(const pthread_condattr_t *a, uint8_t *at)
+static uint32_t place_of(const pthread_condattr_t *a)
 {
-	union {
-		pthread_cond_t c;
-		uint32_t word[WORDS];
-	} u = { .word = { 0 } };
+	pthread_cond_t without, with;
 
-	pthread_cond_init(&u.c, a);
-	for (uint8_t i = 0; i < WORDS; i++) {
-		if (!u.word[i])
-			continue;
-		*at = i;
-		return (uint8_t)u.word[i];
-	}
-	return 0;
+	memset(&without, 0, sizeof(without));
+	memset(&with, 0, sizeof(with));
+	pthread_cond_init(&without, NULL);
+	pthread_cond_init(&with, a);
+	return attribute_place(&without, &with, sizeof(with));
 }
 
-static noinline struct cond_layout find_attributes(void)
+static noinline void find_attributes(void)
 {
-	struct cond_layout n = { .known = 1 };
 	pthread_condattr_t a;
 
 	pthread_condattr_init(&a);
 	pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
-	n.monotonic = attribute_mask(&a, &n.at);
+	st_rlx(&monotonic_at, place_of(&a));
 	pthread_condattr_setclock(&a, CLOCK_REALTIME);
 	pthread_condattr_setpshared(&a, PTHREAD_PROCESS_SHARED);
-	n.shared = attribute_mask(&a, &n.at);
+	st_rlx(&shared_at, place_of(&a));
 	pthread_condattr_destroy(&a);
-	__atomic_store(&attributes, &n, __ATOMIC_RELAXED);
-	return n;
 }
 
-static struct cond_layout layout(void)
+static bool has_attribute(const pthread_cond_t *c, const uint32_t *at)
 {
-	struct cond_layout n;
-
-	__atomic_load(&attributes, &n, __ATOMIC_RELAXED);
-	return likely(n.known) ? n : find_attributes();
-}
-
-static uint32_t attributes_of(const pthread_cond_t *c)
-{
-	return ld_rlx((const uint32_t *)(const void *)c + layout().at);
+	if (unlikely(!ld_rlx(at)))
+		find_attributes();
+	return attribute_is_set(c, ld_rlx(at));
 }
 
 static bool is_shared(const pthread_cond_t *c)
 {
-	return attributes_of(c) & layout().shared;
+	return has_attribute(c, &shared_at);
 }
 
 static clockid_t clock_of(const pthread_cond_t *c)
 {
-	return attributes_of(c) & layout().monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME;
+	return has_attribute(c, &monotonic_at) ? CLOCK_MONOTONIC : CLOCK_REALTIME;
 }
 
 /* --- libc's wait --- */

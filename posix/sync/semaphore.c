@@ -13,39 +13,37 @@
  * Process-shared semaphores (sem_init with pshared, sem_open) are libc's alone: a post of another
  * process would wake no green thread.  Green threads wait as blocking code.
  */
+#include <string.h>
+
 #include "posix/call/point.h"
+#include "posix/sync/attribute.h"
 #include "posix/sync/parked.h"
 #include "variant/chaos.h"
 
 /* --- the attribute --- */
 
-/* Where sem_init notes pshared: index of a word + 1.  Found by trial, as in pthread_cond.c. */
-static uint32_t shared_at; /* (a) 0: not known yet */
+/* Where sem_init notes pshared. */
+static uint32_t shared_at; /* (a) attribute_place; 0: not known yet */
 
 static noinline uint32_t find_shared(void)
 {
-	enum { WORDS = sizeof(sem_t) / sizeof(uint32_t) };
-	union {
-		sem_t s;
-		uint32_t word[WORDS];
-	} own = { .word = { 0 } }, shared = { .word = { 0 } };
-	uint32_t i = 0;
+	sem_t own, shared;
 
-	sem_init(&own.s, 0, 0);
-	sem_init(&shared.s, 1, 0);
-	while (i < WORDS - 1 && own.word[i] == shared.word[i])
-		i++;
-	st_rlx(&shared_at, i + 1);
-	return i + 1;
+	memset(&own, 0, sizeof(own));
+	memset(&shared, 0, sizeof(shared));
+	sem_init(&own, 0, 0);
+	sem_init(&shared, 1, 0);
+	uint32_t place = attribute_place(&own, &shared, sizeof(own));
+
+	st_rlx(&shared_at, place);
+	return place;
 }
 
 static bool is_shared(const sem_t *s)
 {
-	uint32_t at = ld_rlx(&shared_at);
+	uint32_t place = ld_rlx(&shared_at);
 
-	if (unlikely(!at))
-		at = find_shared();
-	return ((const uint32_t *)(const void *)s)[at - 1];
+	return attribute_is_set(s, likely(place) ? place : find_shared());
 }
 
 /* --- waits --- */
