@@ -83,7 +83,7 @@ static inline void handler_wait_end(void)
 		handler_waited_;                                                                   \
 	})
 
-/* Around gmp_block_leave or gmp_yield, outside of such a pair. */
+/* Around gmp_block_leave, gmp_yield or gmp_checkpoint, outside of such a pair. */
 static inline void handler_block_ending(void)
 {
 	if (unlikely(ld_rlx(&gmp__signals_used) & USED_CLOCKS))
@@ -96,7 +96,7 @@ static inline void handler_block_ended(void)
 		gmp__cputime_start();
 }
 
-/* Let others run; the caller's CPU clock stops meanwhile. */
+/* Let others run; the caller's CPU clock stops meanwhile.  hook_checkpoint: if it must. */
 static inline void hook_yield(void)
 {
 	handler_block_ending();
@@ -106,13 +106,9 @@ static inline void hook_yield(void)
 
 static inline void hook_checkpoint(void)
 {
-	if (likely(!(ld_rlx(&gmp__signals_used) & USED_CLOCKS))) {
-		gmp_checkpoint();
-		return;
-	}
-	gmp__cputime_stop();
+	handler_block_ending();
 	gmp_checkpoint();
-	gmp__cputime_start();
+	handler_block_ended();
 }
 
 static inline void handler_call_begin(void)

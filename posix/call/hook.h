@@ -42,6 +42,14 @@ static inline enum hook_how hook_how(void)
 	return gp->resume & RESUME_OWN_TLS || gp->lockedm == m ? HOOK_PARK : HOOK_BLOCK;
 }
 
+/* In a P section (enter.h): siglongjmp would not leave it. */
+static inline bool is_in_runtime_sig(void)
+{
+	const struct m *m = getm();
+
+	return m && ld_rlx(&m->inside);
+}
+
 static inline bool hook_parks(void)
 {
 	return hook_how() == HOOK_PARK;

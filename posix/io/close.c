@@ -43,11 +43,6 @@ static void end_waits(struct polldesc *pd)
 	signals_release();
 }
 
-static bool is_known(struct polldesc *pd)
-{
-	return pd && ld_rlx(&pd->use) & PD_OPEN; /* a hint */
-}
-
 static int park_close(int fd)
 {
 	int saved = errno;
@@ -55,7 +50,7 @@ static int park_close(int fd)
 
 	cancel_point();
 	kind_set(fd, KIND_UNKNOWN);
-	int result = is_known(pd) ? fd_close(fd) : -EBADF;
+	int result = io_is_known(pd) ? fd_close(fd) : -EBADF;
 
 	if (result == -EBADF || result == FD_STALE) {
 		end_waits(pd);
@@ -110,7 +105,7 @@ static void leave_numbers(unsigned first, unsigned last, bool parks)
 		}
 		if (os_fd_is_own((int)n))
 			continue;
-		if (is_known(pd))
+		if (io_is_known(pd))
 			fd_close((int)n);
 		end_waits(pd);
 	}
@@ -185,7 +180,7 @@ static void leave_number(int fd, int to)
 
 	if (fd != to && LIBC(fcntl)(fd, F_GETFD) >= 0) {
 		kind_set(to, KIND_UNKNOWN);
-		if (is_known(pd))
+		if (io_is_known(pd))
 			gmp_fd_release(to);
 		end_waits(pd);
 	}

@@ -42,7 +42,7 @@ static int park_poll(struct pollfd *fds, nfds_t n, int64_t deadline)
 
 	cancel_point();
 	n = (unsigned)n; /* the kernel takes 32 bits of it */
-	int ready = io_poll(fds, n, deadline);
+	int ready = HANDLER_WAIT(gmp_poll(fds, n, deadline));
 
 	switch (ready) {
 	case -ETIMEDOUT: ready = 0; break;
@@ -222,7 +222,7 @@ static int select_waiting(struct select_call *c)
 	int result;
 
 	for (int waits = 0;; waits++) {
-		int ready = io_poll(c->fds, c->count, c->deadline);
+		int ready = HANDLER_WAIT(gmp_poll(c->fds, c->count, c->deadline));
 
 		if (ready == -ETIMEDOUT)
 			return 0;

@@ -266,7 +266,7 @@ static int park_shutdown(int fd, int how)
 	struct polldesc *pd = netpoll_find(fd);
 	int err = -EBADF;
 
-	if (pd && ld_rlx(&pd->use) & PD_OPEN) /* a hint: gmp_shutdown checks it */
+	if (io_is_known(pd)) /* gmp_shutdown checks it */
 		err = gmp_shutdown(fd, how);
 	if (err == -EBADF)
 		err = IO_SYS(LIBC(shutdown)(fd, how));

@@ -241,11 +241,6 @@ static int park_one(int fd, short events, int64_t deadline, int64_t since,
 	return HANDLER_WAIT(link_and_wait(fd, events, deadline, since, read));
 }
 
-int io_poll(struct pollfd *fds, nfds_t n, int64_t deadline)
-{
-	return HANDLER_WAIT(gmp_poll(fds, n, deadline));
-}
-
 int io_park(int fd, short events, int64_t deadline)
 {
 	int late = too_late(deadline);

@@ -54,9 +54,6 @@ int io_not_ready(struct io_wait *w);
  */
 int io_park(int fd, short events, int64_t deadline);
 
-/* gmp_poll that a signal handler may interrupt. */
-int io_poll(struct pollfd *fds, nfds_t n, int64_t deadline);
-
 /* poll(2) of one fd without timeout: its revents. */
 int io_poll_now(int fd, short events);
 
@@ -65,6 +62,12 @@ bool io_nonblocking(int fd);
 
 /* An option of SOL_SOCKET that is an int; -1, with errno set: fd is no socket. */
 int io_option(int fd, int name);
+
+/* gmp knows the file of the record, which may be NULL: a hint. */
+static inline bool io_is_known(struct polldesc *pd)
+{
+	return pd && ld_rlx(&pd->use) & PD_OPEN;
+}
 
 /* The kind of an open socket; KIND_FILE: it is none. */
 enum kind io_socket_kind(int fd);

@@ -479,14 +479,6 @@ int64_t kill_pass(void)
  * thread.
  */
 
-/* In a P section (enter.h): siglongjmp would not leave it. */
-static bool is_in_runtime_sig(void)
-{
-	const struct m *m = getm();
-
-	return m && ld_rlx(&m->inside);
-}
-
 bool kill_is_busy_sig(const struct g *interrupted)
 {
 	const struct thread *t = thread_of(interrupted);

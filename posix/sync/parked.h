@@ -117,9 +117,7 @@ int parked_acquire(const void *key, parked_try try, void *object, int busy, unsi
 /* The caller is a signal handler, or code that the runtime calls: it must not lock a bucket. */
 static inline bool is_unsafe(void)
 {
-	struct m *m = getm();
-
-	return unlikely(m && m->inside) || unlikely(handler_runs());
+	return unlikely(is_in_runtime_sig()) || unlikely(handler_runs());
 }
 
 /* Pass a wakeup of all waiters on to sysmon. */
