@@ -39,9 +39,6 @@
 #include "posix/io/message.h"
 #include "posix/io/wait.h"
 
-/* Most bytes per call, as in the kernel. */
-#define IO_MOST ((size_t)0x7ffff000)
-
 /* Most buffers per call. */
 enum { IOV_MOST = 1024 };
 
@@ -265,7 +262,7 @@ static noinline ssize_t write_slow(int fd, const void *buf, size_t n, ssize_t se
 		if (n == 0 || sure_other_kind(fd) == KIND_FILE)
 			sent = IO_REPEATING(LIBC(write)(fd, buf, n));
 		else
-			sent = write_other(fd, buf, min_of(n, IO_MOST));
+			sent = write_other(fd, buf, min_of(n, RW_MOST));
 	}
 	return io_end(sent, saved);
 }
@@ -278,7 +275,7 @@ static inline ssize_t park_write(int fd, const void *buf, size_t n)
 		return write_slow(fd, buf, n, -ENOTSOCK);
 	ssize_t sent = message_send(fd, buf, n, MSG_DONTWAIT);
 
-	return likely(sent == (ssize_t)n) ? sent : write_slow(fd, buf, min_of(n, IO_MOST), sent);
+	return likely(sent == (ssize_t)n) ? sent : write_slow(fd, buf, min_of(n, RW_MOST), sent);
 }
 
 HOOK ssize_t write(int fd, const void *buf, size_t n)
@@ -294,7 +291,7 @@ static ssize_t writev_waiting(int fd, const struct iovec *v, int count)
 	if (is_refused(n))
 		return IO_REPEATING(LIBC(writev)(fd, v, count));
 	/* the rest, one buffer after the other: more than PIPE_BUF bytes are not one (IO-3) */
-	if (n > 0 && (size_t)n < min_of(iov_bytes(v, (size_t)count), IO_MOST) &&
+	if (n > 0 && (size_t)n < min_of(iov_bytes(v, (size_t)count), RW_MOST) &&
 	    !io_nonblocking(fd))
 		return iov_rest(write_rest, fd, v, (size_t)count, 0, (size_t)n);
 	return n;

@@ -326,7 +326,7 @@ static ssize_t park_sendfile(int to, int from, off_t *at, size_t n)
 	if (io_option(to, SO_TYPE) < 0 || io_nonblocking(to))
 		return io_return(IO_REPEATING(LIBC(sendfile)(to, from, at, n)), saved);
 	gmp_cancel_mask(1); /* no cancellation point */
-	ssize_t done = sendfile_waiting(to, from, at, min_of(n, (size_t)0x7ffff000));
+	ssize_t done = sendfile_waiting(to, from, at, min_of(n, RW_MOST));
 
 	gmp_cancel_mask(0);
 	return io_return(done, saved);

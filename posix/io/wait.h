@@ -36,6 +36,9 @@ struct io_wait {
 	bool blocked;     /* set by IO_WAITING: its value is that of `blocking` */
 };
 
+/* Most bytes per call, as in the kernel. */
+#define RW_MOST ((size_t)0x7ffff000)
+
 /* Result of io_not_ready: the fd is ready for poll(2), but not for the attempt.  Run libc's
  * function as blocking code.  No errno is as low. */
 enum { IO_BLOCK = -4096 };

@@ -18,16 +18,16 @@
 #include "variant/chaos.h"
 
 /* Bits of __kind, which static initializers make part of glibc's ABI. */
-enum { KIND_TYPE = 3, KIND_ROBUST = 16, KIND_SHARED = 128 };
+enum { MUTEX_TYPE = 3, MUTEX_ROBUST = 16, MUTEX_SHARED = 128 };
 
-static int kind_of(const pthread_mutex_t *m)
+static int mutex_kind(const pthread_mutex_t *m)
 {
 	return m->__data.__kind;
 }
 
 bool mutex_is_parkable(const pthread_mutex_t *m)
 {
-	return !(kind_of(m) & (KIND_ROBUST | KIND_SHARED));
+	return !(mutex_kind(m) & (MUTEX_ROBUST | MUTEX_SHARED));
 }
 
 static bool has_protocol(const pthread_mutexattr_t *a)
@@ -73,7 +73,7 @@ static int check_owner(pthread_mutex_t *m)
 {
 	static const struct timespec past;
 
-	if ((kind_of(m) & KIND_TYPE) != PTHREAD_MUTEX_ERRORCHECK_NP)
+	if ((mutex_kind(m) & MUTEX_TYPE) != PTHREAD_MUTEX_ERRORCHECK_NP)
 		return ETIMEDOUT;
 	return LIBC(pthread_mutex_clocklock)(m, CLOCK_MONOTONIC, &past);
 }
