@@ -60,7 +60,7 @@
 #include "spare.h"
 
 /* ANSWER_NS: how often the caller checks whether T is gone; not measured. */
-enum { SIG_SETXID = 33, ANSWER_NS = MS, LISTING = 32 * 1024, QUIET_PASSES = 2 };
+enum { ANSWER_NS = MS, LISTING = 32 * 1024, QUIET_PASSES = 2 };
 
 static struct {
 	pthread_spinlock_t spin;

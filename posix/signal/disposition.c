@@ -56,6 +56,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "base/libc.h"
 #include "base/os.h"
 #include "monitor/faultsig.h"
 #include "posix/call/handler.h"
@@ -65,7 +66,7 @@
 #include "posix/signal/settle.h"
 #include "posix/signal/siginfo.h"
 
-enum { SIGNALS = 64, SIG_CANCEL = 32, SIG_SETXID = 33, HANDLER_ROOM = 64 * 1024 };
+enum { SIGNALS = 64, HANDLER_ROOM = 64 * 1024 };
 
 typedef void (*handler_fn)(int signo, siginfo_t *info, void *context);
 

@@ -33,6 +33,7 @@
 
 #include <pthread.h>
 
+#include "base/libc.h"
 #include "base/os.h"
 #include "posix/call/handler.h"
 #include "posix/call/hook.h"
@@ -43,7 +44,8 @@
 #include "posix/signal/siginfo.h"
 
 /* SIGKILL and SIGSTOP, and what libc never blocks. */
-#define NEVER_BLOCKED (mask_bit(SIGKILL) | mask_bit(SIGSTOP) | mask_bit(32) | mask_bit(33))
+#define NEVER_BLOCKED                                                                              \
+	(mask_bit(SIGKILL) | mask_bit(SIGSTOP) | mask_bit(SIG_CANCEL) | mask_bit(SIG_SETXID))
 
 enum { RESCUED_MOST = 16 };
 

@@ -195,8 +195,6 @@ struct kernel_action {
 	unsigned long rest[3]; /* where libc's handlers return to, on some machines; the mask */
 };
 
-enum { SIG_SETXID = 33 }; /* glibc handles it */
-
 static void on_forward(int signo, siginfo_t *info, void *context)
 {
 	int saved = errno;

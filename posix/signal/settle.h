@@ -3,8 +3,10 @@
 #ifndef GMP_POSIX_SETTLE_H
 #define GMP_POSIX_SETTLE_H
 
+#include "base/libc.h"
+
 /* The signal that brings forwarded signals, and questions; the size of the kernel's sets. */
-enum { SIG_FORWARD = 32, SIGSET_BYTES = 8 };
+enum { SIG_FORWARD = SIG_CANCEL, SIGSET_BYTES = 8 };
 
 /* The caller has waited for a child: run the handlers of the signals that the child has sent before
  * its end.  Changes no errno. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What glibc's headers declare and those of other C libraries of Linux do not. */
+/* What glibc has, and its headers or those of other C libraries of Linux do not declare. */
 #ifndef GMP_LIBC_H
 #define GMP_LIBC_H
 
@@ -9,6 +9,9 @@
 #ifndef sigev_notify_thread_id /* glibc has no name for it */
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
+
+/* Signals that glibc uses for pthread_cancel and for setuid, and keeps from programs. */
+enum { SIG_CANCEL = 32, SIG_SETXID = 33 };
 
 #ifndef RWF_NOWAIT /* musl before 1.2.5: libc_musl.c defines the functions */
 #define RWF_NOWAIT 8

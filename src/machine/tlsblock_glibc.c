@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/libc.h"
 #include "base/os.h"
 #include "base/tls.h"
 #include "machine/tlslayout.h"
@@ -36,7 +37,7 @@
  * TID_FIRST, PID_BITS: the kernel's ids are below 2^22 (PID_MAX_LIMIT).  TID_MOST: the bits of a
  * futex that hold an owner.  HEAD: the part of the struct before the fields that threads differ in:
  * that other threads exist; on x86-64 also the canary of stack protectors and the key of saved
- * pointers.  SIG_SETXID: glibc keeps it from programs.
+ * pointers.
  */
 enum {
 	TID_FIRST = 1 << 22,
@@ -50,7 +51,6 @@ enum {
 	CANCEL_DISABLED = 1,
 	KEY_ROUNDS = 4, /* PTHREAD_DESTRUCTOR_ITERATIONS */
 	ROBUST_BYTES = 24,
-	SIG_SETXID = 33,
 	CODE_NOTE = -1004, /* with signal 33; those with others: posix/signal/siginfo.c */
 	SHORT_ZERO = 256,  /* bytes */
 };
