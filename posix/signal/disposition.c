@@ -250,7 +250,7 @@ static handler_fn reset_sig(int signo, handler_fn handler)
 }
 
 /* A signal in the trampoline. */
-struct delivery {
+struct taken_signal {
 	int signo;
 	bool by_default; /* the kernel had the default trampoline when it took the signal */
 	siginfo_t *info;
@@ -260,7 +260,7 @@ struct delivery {
 	bool *taken;  /* SETTLE-1: it counts as taken */
 };
 
-static void end_taken_sig(const struct delivery *d)
+static void end_taken_sig(const struct taken_signal *d)
 {
 	if (*d->taken)
 		settle_taken_sig();
@@ -269,7 +269,7 @@ static void end_taken_sig(const struct delivery *d)
 
 /* by_default: the default action, if there is no handler; otherwise SIGTAB-6.  Returns whether a
  * handler has run. */
-static bool call_handler_sig(const struct delivery *d, bool by_default)
+static bool call_handler_sig(const struct taken_signal *d, bool by_default)
 {
 	uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
 	handler_fn handler = handler_sig(d->signo);
@@ -335,7 +335,7 @@ void signals_deliver(struct signal_state *s)
 }
 
 /* Both return whether a handler has run. */
-static bool take_note_sig(const struct delivery *d)
+static bool take_note_sig(const struct taken_signal *d)
 {
 	uint32_t epoch = signal_epoch_sig(d->signo);
 
@@ -345,13 +345,13 @@ static bool take_note_sig(const struct delivery *d)
 
 /* Was it raised for a write of the green thread?  Or sent by kill of the own process, which looks
  * the same. */
-static bool is_of_write_sig(const struct delivery *d)
+static bool is_of_write_sig(const struct taken_signal *d)
 {
 	return mask_of_writes() & mask_bit(d->signo) && d->gp && d->info->si_code == SI_USER &&
 	       d->info->si_pid == getpid();
 }
 
-static bool take_signal_sig(const struct delivery *d)
+static bool take_signal_sig(const struct taken_signal *d)
 {
 	bool for_thread = siginfo_is_for_thread_sig(d->info) || is_of_write_sig(d);
 	bool forwarded = siginfo_unpack_sig(d->info), handled = has_handler_sig(d->signo);
@@ -375,7 +375,7 @@ static void take_sig(int signo, bool by_default, siginfo_t *info, void *context)
 	bool taken = true;
 
 	settle_take_sig(context);
-	struct delivery d = {
+	struct taken_signal d = {
 		.signo = signo,
 		.by_default = by_default,
 		.info = info,

@@ -76,12 +76,12 @@
 #include "ready.h"
 
 /*
- * TRY_NS, TRIES: as in receiver.c.  After SLOW_AFTER passes without a new signal the interval
- * doubles with each further SLOW_AFTER, up to TRY_NS << SLOWEST = 6.4 ms: a T that waits for a CPU,
- * or runs a long handler, costs little.  BLOCKED_TRIES: some 300 ms, so that a thread is not given
- * up that loses its CPU where libc blocks signals (pthread_create).  Not measured.
+ * SLOW_AFTER: after so many passes without a new signal the interval doubles with each further
+ * SLOW_AFTER, up to TRY_NS << SLOWEST = 6.4 ms: a T that waits for a CPU, or runs a long handler,
+ * costs little.  BLOCKED_TRIES: some 300 ms, so that a thread is not given up that loses its CPU
+ * where libc blocks signals (pthread_create).  Not measured.
  */
-enum { TRY_NS = 100 * US, TRIES = 50, BLOCKED_TRIES = 300, SLOW_AFTER = 50, SLOWEST = 6 };
+enum { BLOCKED_TRIES = 300, SLOW_AFTER = 50, SLOWEST = 6 };
 
 enum kill_stage { STAGE_NONE, STAGE_WAITS, STAGE_ENDS };
 
@@ -260,16 +260,6 @@ uint64_t kill_pending(void)
 }
 
 /* --- the signal thread --- */
-
-/*
- * What T does, worst case last.
- *
- * DONE     it admits none of its signals
- * LATER    it will take them: another pass
- * BLOCKED  its OS thread blocks them, mostly for a moment: at most BLOCKED_TRIES passes
- * AGAIN    it is in a wait that no handler ends: at most TRIES passes
- */
-enum delivery { DONE, LATER, BLOCKED, AGAIN };
 
 /* What a pass found about a thread under the lock. */
 struct attempt {

@@ -85,9 +85,7 @@
 
 enum { FIRST_QUEUED = 32 }; /* lower: pending once at most */
 
-/* THREAD_STACK: handlers may run there.  TRY_NS, TRIES: 5 ms until a signal is handled by the
- * signal thread, since its receiver is in a wait that no handler ends; not measured. */
-enum { THREAD_STACK = 512 * 1024, TRY_NS = 100 * US, TRIES = 50 };
+enum { THREAD_STACK = 512 * 1024 }; /* handlers may run there */
 
 static struct {
 	struct lock lock;
@@ -520,9 +518,6 @@ static bool thread_admits(int tid, int signo)
 {
 	return !(receiver_thread_signals(tid).blocked & mask_bit(signo));
 }
-
-/* AGAIN: at most TRIES times.  LATER: without bound. */
-enum delivery { DONE, AGAIN, LATER, NONE };
 
 static enum delivery send_to_running(const struct receiver *r, int signo, const siginfo_t *info)
 {

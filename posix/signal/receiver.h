@@ -44,6 +44,21 @@ void receiver_adopt(void);
 /* Begin to bring signals to receivers: start the thread. */
 void receiver_begin(void);
 
+/*
+ * What an attempt of the signal thread to bring a signal to a green thread T has done.  It attempts
+ * again after TRY_NS.
+ *
+ * DONE     T has the signal, or it admits none
+ * LATER    T will take it: attempt again, without bound
+ * AGAIN    T is in a wait that no handler ends, or gets no signal now: at most TRIES times
+ * BLOCKED  T's OS thread blocks it, mostly for a moment: KILL-7
+ * NONE     no receiver admits it, or the run has ended
+ *
+ * TRY_NS, TRIES: 5 ms until a signal is handled by the signal thread; not measured.
+ */
+enum delivery { DONE, LATER, AGAIN, BLOCKED, NONE };
+enum { TRY_NS = 100 * US, TRIES = 50 };
+
 /* The signal thread exists, and brings signals to green threads of this run. */
 bool receiver_has_thread(void);
 /* Let the signal thread call kill_pass.  Returns 0, or -1: there is none, or the kernel's queue of
