@@ -377,7 +377,9 @@ static enum delivery send_notes(const struct attempt *a)
 	return done;
 }
 
-/* KILL-7: the handlers run on the signal thread, if T still admits the signals. */
+/* KILL-7: the handlers run on the signal thread, if T still admits the signals.  It sends before it
+ * unblocks: of two signals that are pending, the kernel delivers that of the thread first.  One of
+ * the process, which no receiver admits, would block the signal again (route_blocked_sig). */
 static void handle_here(pthread_t to)
 {
 	for (int signo = 1; signo <= 64; signo++) {
