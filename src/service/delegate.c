@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/* The call's copy, its two-sided state, and the list of abandoned copies. */
+/* The call, its two-sided state, and the list of abandoned calls. */
 #include "service/delegate.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "service/service.h"
 
 /* Leaves DELEGATE_SENT once, by compare-and-swap, and does not change after that. */
 enum delegate_state {
 	DELEGATE_SENT = 0,
-	DELEGATE_BEGUN = 1,     /* set by the G: it calls fn */
+	DELEGATE_BEGUN = 1,     /* set by the G: it calls wait */
 	DELEGATE_ABANDONED = 2, /* set by the caller, whose join has failed */
 };
 
 struct delegate_call {
-	void (*fn)(void *arg);
+	wait_fn wait;
+	void *object;
+	int64_t deadline;
+	int result;
 	uint32_t state; /* (a) enum delegate_state */
 	uint64_t run;
 	struct delegate_call *next;
-	_Alignas(max_align_t) char arg[];
 };
 
 /* DELEGATE-2. Returns false if the other side has decided. */
@@ -38,10 +38,10 @@ static void delegate_main(void *arg)
 	struct delegate_call *c = arg;
 
 	if (decide(c, DELEGATE_BEGUN))
-		c->fn(c->arg);
+		c->result = c->wait(c->object, c->deadline);
 }
 
-/* DELEGATE-3. Takes over c, and frees the copies of other runs. */
+/* DELEGATE-3. Takes over c, and frees the calls of other runs. */
 static void delegate_keep(struct delegate_call *c)
 {
 	/* no G calls this */
@@ -63,12 +63,12 @@ static void delegate_keep(struct delegate_call *c)
 }
 
 /* Frees c, or keeps it, unless it returns 0. */
-static int send_and_join(struct delegate_call *c, const char *name)
+static int send_and_join(struct delegate_call *c)
 {
 	gmp_attr attr = GMP_ATTR_INIT;
 	gmp_g *g;
 
-	attr.name = name;
+	attr.name = "waits for an external thread";
 	int err = gmp_spawn(&g, delegate_main, c, &attr);
 
 	if (err) {
@@ -83,21 +83,24 @@ static int send_and_join(struct delegate_call *c, const char *name)
 	return err;
 }
 
-int delegate(void (*fn)(void *arg), void *arg, size_t n, const char *name)
+bool delegate(wait_fn wait, void *object, int64_t deadline, int *result)
 {
-	struct delegate_call *c = malloc(sizeof(*c) + n);
-
-	if (!c)
-		return -ENOMEM;
-	c->fn = fn;
-	c->state = DELEGATE_SENT;
-	c->run = gmp_run_id();
-	memcpy(c->arg, arg, n);
-	int err = send_and_join(c, name);
-
-	if (!err) {
-		memcpy(arg, c->arg, n);
-		free(c);
+	if (gmp_self()) {
+		*result = wait(object, deadline);
+		return true;
 	}
-	return err;
+	struct delegate_call *c = malloc(sizeof(*c));
+
+	*result = -ENOMEM;
+	if (!c)
+		return false;
+	*c = (struct delegate_call){
+		.wait = wait, .object = object, .deadline = deadline, .run = gmp_run_id()
+	};
+	*result = send_and_join(c);
+	if (*result)
+		return *result == -ESRCH;
+	*result = c->result;
+	free(c);
+	return true;
 }

@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Delegate: runs a function on a green thread for an external thread, which waits for the result.
+ * Delegate: a wait of an external thread, made by a green thread that the external thread joins.
  *
  * Shutdown kills Gs without a notice. An external thread that waited for the mutex or the signal of
  * a killed G would wait indefinitely. A join ends with the run. So the external thread starts a G
  * that waits in its place, and joins it.
  *
  * Invariants
- *   -           The G uses a copy of the argument, never the caller's stack: at shutdown the join
+ *   -           The G uses the call's own memory, never the caller's stack: at shutdown the join
  *               returns while the G may be about to begin.
  *   DELEGATE-2  Of beginning and abandoning, one happens: an abandoned call does not begin.
- *   DELEGATE-3  An abandoned copy is freed when a call of another run is abandoned: until then its
- *               G may read it.
+ *   DELEGATE-3  The memory of an abandoned call is freed when a call of another run is abandoned:
+ *               until then its G may read it.
  */
 #ifndef GMP_DELEGATE_H
 #define GMP_DELEGATE_H
 
-#include <stddef.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef int (*wait_fn)(void *object, int64_t deadline);
 
 /*
- * Calls fn(arg) on a green thread of that name; arg has n bytes. For external threads only.
- *
- * Returns
- *   0                 fn has returned, and arg holds what it left there
- *   -ESRCH            no run, or it ends: fn has not begun, or shutdown kills it in its next wait
- *   -ENOMEM, -EAGAIN  no green thread could be started, as gmp_spawn reports it
+ * Calls wait(object, deadline): a G by itself, an external thread on a green thread. Returns true
+ * with *result set to the result of the call; to -ESRCH if there is no run, or it ends: the call
+ * has not begun, or shutdown kills it in its next wait. Returns false if no green thread could be
+ * started; *result is then -ENOMEM or -EAGAIN.
  */
-int delegate(void (*fn)(void *arg), void *arg, size_t n, const char *name);
+bool delegate(wait_fn wait, void *object, int64_t deadline, int *result);
 
 #endif

@@ -434,34 +434,13 @@ static always_inline int group_begin(gmp_group *g, int (*fn)(void *arg), void *a
 
 /* --- on behalf of an external thread --- */
 
-struct group_delegate {
-	int (*fn)(gmp_group *g, int64_t deadline);
-	gmp_group *g;
-	int64_t deadline;
+/* wait on a green thread, so that an external thread does not wait for children that were killed at
+ * shutdown; without memory on the external thread. */
+static int on_green_thread(wait_fn wait, gmp_group *g, int64_t deadline)
+{
 	int result;
-};
 
-static void group_delegate_main(void *arg)
-{
-	struct group_delegate *e = arg;
-
-	e->result = e->fn(e->g, e->deadline);
-}
-
-/* fn on a green thread, so that an external thread does not wait for children that were killed at
- * shutdown. */
-static int on_green_thread(int (*fn)(gmp_group *g, int64_t deadline), gmp_group *g,
-			   int64_t deadline)
-{
-	struct group_delegate e = { fn, g, deadline, 0 };
-
-	if (gmp_self())
-		return fn(g, deadline);
-	int err = delegate(group_delegate_main, &e, sizeof(e), "waits for an external thread");
-
-	if (err && err != -ESRCH)
-		return fn(g, deadline); /* no memory: wait on the external thread */
-	return err ? err : e.result;
+	return delegate(wait, g, deadline, &result) ? result : wait(g, deadline);
 }
 
 /* --- the wait --- */
@@ -547,12 +526,12 @@ static int group_wait_with(gmp_group *g, struct group_wait *w)
 	return result;
 }
 
-static int wait_for_all(gmp_group *g, int64_t deadline)
+static int wait_for_all(void *g, int64_t deadline)
 {
 	return group_wait_with(g, &(struct group_wait){ .deadline = deadline });
 }
 
-static int wait_for_all_until(gmp_group *g, int64_t deadline)
+static int wait_for_all_until(void *g, int64_t deadline)
 {
 	return group_wait_with(g, &(struct group_wait){ .deadline = deadline, .cut = true });
 }
@@ -588,8 +567,10 @@ gmp_group *gmp_group_new(int limit, int64_t deadline)
 	return g;
 }
 
-static int acquire_limited(gmp_group *g, int64_t deadline)
+static int acquire_limited(void *group, int64_t deadline)
 {
+	gmp_group *g = group;
+
 	(void)deadline; /* only the deadline of the group counts */
 	int result = gmp_sem_acquire_until(&g->places, next_deadline(g));
 
@@ -631,8 +612,7 @@ int gmp_group_try_go(gmp_group *g, int (*fn)(void *arg), void *arg)
 	return group_begin(g, fn, arg);
 }
 
-static int group_wait(gmp_group *g, int (*wait)(gmp_group *g, int64_t deadline), int64_t deadline,
-		      const char *call)
+static int group_wait(gmp_group *g, wait_fn wait, int64_t deadline, const char *call)
 {
 	if (!g)
 		return -EINVAL;

@@ -4,6 +4,8 @@
 
 #include <unistd.h>
 
+#include "service/delegate.h"
+
 gmp_key pool_worker_key;
 
 noinline int pool_grow(gmp_pool *p)
@@ -293,14 +295,14 @@ static int pool_give_up(struct node *n, int result)
 	return result;
 }
 
-static int await_place(struct node *n, int64_t deadline)
+static int await_place(void *submitter, int64_t deadline)
 {
+	struct node *n = submitter;
+	gmp_pool *p = n->pool;
 	int result = gmp_sem_acquire_until(&n->wake, deadline);
 
 	if (result)
 		return pool_give_up(n, result);
-	gmp_pool *p = n->pool;
-
 	result = n->result;
 	pool_lock(p);
 	pool_retire(p, n);
@@ -316,14 +318,14 @@ static bool may_wait(const gmp_pool *p, int64_t deadline)
 static int wait_for_place(gmp_pool *p, struct task t, int64_t deadline)
 {
 	struct node *n = node_get(p);
-	struct pool_delegate e = { .wait = await_place, .n = n, .deadline = deadline };
+	int result;
 
 	n->task = t;
 	list_push_last(&p->waiters, n);
 	st_rlx(&p->waiting, p->waiting + 1);
 	p->node_waiters++;
 	pool_unlock(p);
-	return pool_wait(&e) ? e.result : pool_give_up(n, e.result);
+	return delegate(await_place, n, deadline, &result) ? result : pool_give_up(n, result);
 }
 
 /* Steps 1 and 2, under the lock. */

@@ -335,16 +335,6 @@ void pool_tidy_fired(void *arg);
 
 /* --- service/pool_lifecycle.c --- */
 
-/* The argument of a wait, made by a G itself or by the G that an external thread sends. */
-struct pool_delegate {
-	int (*wait)(struct node *n, int64_t deadline);
-	struct node *n;
-	int64_t deadline;
-	int result;
-};
-
-/* Calls e->wait on a green thread. Returns false if none could be started; e->result says why. */
-bool pool_wait(struct pool_delegate *e);
 /* Wakes each joiner whose goal is met: at most n->result tasks run, or with -1, POOL-7. */
 void pool_wake_joiners(gmp_pool *p, struct node **wake);
 /* POOL-7: takes n off the pool. Drops the lock, which is held, and may free the pool. */

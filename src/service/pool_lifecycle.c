@@ -162,26 +162,6 @@ void pool_tidy_fired(void *arg)
 
 /* --- waiting --- */
 
-static void pool_delegate_main(void *arg)
-{
-	struct pool_delegate *e = arg;
-
-	e->result = e->wait(e->n, e->deadline);
-}
-
-bool pool_wait(struct pool_delegate *e)
-{
-	if (gmp_self()) {
-		pool_delegate_main(e);
-		return true;
-	}
-	int err = delegate(pool_delegate_main, e, sizeof(*e), "waits for an external thread");
-
-	if (err)
-		e->result = err;
-	return !err || err == -ESRCH;
-}
-
 /* The idle workers of a pool that is open again stay. */
 static bool is_drained(const gmp_pool *p, int goal)
 {
@@ -209,8 +189,9 @@ static bool is_own_task(gmp_pool *p)
 	return w && w->pool == p;
 }
 
-static int await_end(struct node *n, int64_t deadline)
+static int await_end(void *joiner, int64_t deadline)
 {
+	struct node *n = joiner;
 	gmp_pool *p = n->pool;
 	int goal = n->result, masked = gmp_cancel_mask(1);
 	int result = gmp_sem_acquire_until(&n->wake, deadline);
@@ -267,8 +248,8 @@ static int pool_drain(gmp_pool *p, int goal, int64_t deadline)
 		}
 	}
 	struct node *n = node_get(p);
-	struct pool_delegate e = { .wait = await_end, .n = n, .deadline = deadline };
 	uint64_t run = p->run; /* after its end the pool may be freed */
+	int result;
 
 	n->result = goal;
 	if (goal >= 0)
@@ -277,10 +258,10 @@ static int pool_drain(gmp_pool *p, int goal, int64_t deadline)
 	pool_wake_joiners(p, &wake);
 	pool_unlock(p);
 	pool_wake_all(wake);
-	while (!pool_wait(&e))
+	while (!delegate(await_end, n, deadline, &result))
 		if (!retry_before(deadline))
 			return gmp_run_id() == run ? await_end(n, INT64_MIN) : -ESRCH;
-	return e.result;
+	return result;
 }
 
 /* --- release, reboot, free --- */
