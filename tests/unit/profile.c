@@ -112,7 +112,7 @@ static void profile_some(int n)
 	struct pprof_out out;
 
 	for (int i = 0; i < n; i++) {
-		CHECK_EQ(profile_cpu(1000, MS, NULL, &out), 0);
+		CHECK_EQ(profile_take("cpu", 1000, MS, NULL, &out), 0);
 		CHECK(out.n > 0);
 		free(out.data);
 	}
@@ -171,12 +171,12 @@ static void profile_refused(void *arg)
 
 	(void)arg;
 	st_rlx(&refuse_reserve, 1);
-	CHECK_EQ(profile_cpu(100, MS, NULL, &out), -ENOMEM);
+	CHECK_EQ(profile_take("cpu", 100, MS, NULL, &out), -ENOMEM);
 	st_rlx(&refuse_reserve, 0);
 	CHECK(!out.data);
 	check_default();
 	st_rlx(&refuse_timer, 1);
-	CHECK_EQ(profile_cpu(100, MS, NULL, &out), -EAGAIN);
+	CHECK_EQ(profile_take("cpu", 100, MS, NULL, &out), -EAGAIN);
 	st_rlx(&refuse_timer, 0);
 	check_default();
 	profile_some(1);
@@ -205,7 +205,7 @@ static void profile_each_fails(void *arg)
 	CHECK_EQ(gmp_join(g), 0);
 	for (long n = 0;; n++) {
 		st_rlx(&refuse_alloc, n);
-		err = profile_green(&out);
+		err = profile_take("green", 100, 0, NULL, &out);
 		bool reached = ld_rlx(&refuse_alloc) < 0;
 
 		st_rlx(&refuse_alloc, -1L);
@@ -232,11 +232,11 @@ static void profile_wrong(void *arg)
 	struct pprof_out out;
 
 	(void)arg;
-	CHECK_EQ(profile_cpu(0, MS, NULL, &out), -EINVAL);
-	CHECK_EQ(profile_cpu(1001, MS, NULL, &out), -EINVAL);
-	CHECK_EQ(profile_cpu(100, 0, NULL, &out), -EINVAL);
-	CHECK_EQ(profile_wait(-1, NULL, &out), -EINVAL);
-	CHECK_EQ(profile_mutex(-1, NULL, &out), -EINVAL);
+	CHECK_EQ(profile_take("cpu", 0, MS, NULL, &out), -EINVAL);
+	CHECK_EQ(profile_take("cpu", 1001, MS, NULL, &out), -EINVAL);
+	CHECK_EQ(profile_take("cpu", 100, 0, NULL, &out), -EINVAL);
+	CHECK_EQ(profile_take("wait", 100, -1, NULL, &out), -EINVAL);
+	CHECK_EQ(profile_take("mutex", 100, -1, NULL, &out), -EINVAL);
 }
 
 TEST(profile_number_out_of_range_returns_einval)

@@ -183,46 +183,10 @@ static int collect_cpu(struct profile_job *job)
 
 /* --- the calls --- */
 
-int profile_cpu(int hz, int64_t ns, const struct profile_watch *watch, struct pprof_out *out)
-{
-	struct profile_job job = {
-		.collect = collect_cpu, .hz = hz, .ns = ns, .watch = watch, .out = out
-	};
-
-	if (hz < 1 || hz > HZ_MOST || ns < 1)
-		return -EINVAL;
-	return job_run(&job);
-}
-
-int profile_wait(int64_t ns, const struct profile_watch *watch, struct pprof_out *out)
-{
-	struct profile_job job = {
-		.collect = profile_collect_wait, .ns = ns, .watch = watch, .out = out
-	};
-
-	return ns < 0 ? -EINVAL : job_run(&job);
-}
-
-int profile_mutex(int64_t ns, const struct profile_watch *watch, struct pprof_out *out)
-{
-	struct profile_job job = {
-		.collect = profile_collect_mutex, .ns = ns, .watch = watch, .out = out
-	};
-
-	return ns < 0 ? -EINVAL : job_run(&job);
-}
-
-int profile_green(struct pprof_out *out)
-{
-	struct profile_job job = { .collect = profile_collect_green, .out = out };
-
-	return job_run(&job);
-}
-
 static const struct {
 	const char *name;
 	int (*collect)(struct profile_job *job);
-	int least; /* seconds */
+	int64_t least; /* ns */
 } kinds[] = {
 	{ "cpu", collect_cpu, 1 },
 	{ "wait", profile_collect_wait, 0 },
@@ -230,20 +194,35 @@ static const struct {
 	{ "green", profile_collect_green, 0 },
 };
 
+/* Set job->collect.  Returns 0, or -EINVAL: no such kind, or job has a number out of range. */
+static int job_choose(struct profile_job *job, const char *kind)
+{
+	if (job->hz < 1 || job->hz > HZ_MOST)
+		return -EINVAL;
+	for (size_t i = 0; kind && i < countof(kinds); i++)
+		if (strcmp(kind, kinds[i].name) == 0 && job->ns >= kinds[i].least)
+			job->collect = kinds[i].collect;
+	return job->collect ? 0 : -EINVAL;
+}
+
+int profile_take(const char *kind, int hz, int64_t ns, const struct profile_watch *watch,
+		 struct pprof_out *out)
+{
+	struct profile_job job = { .hz = hz, .ns = ns, .watch = watch, .out = out };
+	int err = job_choose(&job, kind);
+
+	return err ? err : job_run(&job);
+}
+
 int gmp_profile_write(const char *kind, int seconds, int fd)
 {
 	struct pprof_out out = { 0 };
 	struct profile_job job = { .hz = 100, .ns = (int64_t)seconds * S, .out = &out };
 	struct os_sink to;
-	int err;
+	int err = seconds <= SECONDS_MOST ? job_choose(&job, kind) : -EINVAL;
 
-	for (size_t i = 0; kind && i < countof(kinds); i++)
-		if (strcmp(kind, kinds[i].name) == 0 && seconds >= kinds[i].least &&
-		    seconds <= SECONDS_MOST)
-			job.collect = kinds[i].collect;
-	if (!job.collect)
-		return -EINVAL;
-	err = os_sink(&to, fd);
+	if (!err)
+		err = os_sink(&to, fd);
 	if (err)
 		return err;
 	job.to = &to;

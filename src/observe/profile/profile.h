@@ -25,15 +25,6 @@
 #include "io/cleanup.h"
 #include "observe/profile/pprof.h"
 
-/*
- * Each fills *out; the caller frees out->data.  They return 0, or
- *   -EINVAL   a number is out of range
- *   -EBUSY    profile_cpu: see cpusample_begin
- *   -ENOTSUP  see pprof_available
- *   -ENOMEM   no memory, or no OS thread (or -EAGAIN)
- *   -ESRCH    no runtime, or it has stopped meanwhile
- * On a G or an external thread, no locks held; they wait.
- */
 /* Whether the profile has become useless; is_over is called every PROFILE_NAP, on the thread of the
  * profile, without locks.  It is client_has_gone of routes.c. */
 struct profile_watch {
@@ -41,13 +32,24 @@ struct profile_watch {
 	void *arg;
 };
 
-/* watch may be NULL; if it says so, the profile ends early with -ECANCELED.  hz: 1 to 1000 samples
- * a second of CPU time; ns: for how long, at least 1. */
-int profile_cpu(int hz, int64_t ns, const struct profile_watch *watch, struct pprof_out *out);
-/* ns: for how long; 0: one moment. */
-int profile_wait(int64_t ns, const struct profile_watch *watch, struct pprof_out *out);
-int profile_mutex(int64_t ns, const struct profile_watch *watch, struct pprof_out *out);
-int profile_green(struct pprof_out *out);
+/*
+ * Take a profile of a kind: "cpu", "wait", "mutex" or "green".
+ *
+ * hz     1 to 1000; "cpu" takes as many samples a second of CPU time
+ * ns     for how long; 0: one moment, except "cpu"; "green" is always one moment
+ * watch  if it says so, the profile ends early; NULL: none
+ * out    is filled; the caller frees out->data
+ *
+ * On a G or an external thread, no locks held; waits.  Returns 0, or
+ *   -EINVAL     no such kind, or a number is out of range
+ *   -EBUSY      "cpu": see cpusample_begin
+ *   -ECANCELED  watch says so
+ *   -ENOTSUP    see pprof_available
+ *   -ENOMEM     no memory, or no OS thread (or -EAGAIN)
+ *   -ESRCH      no runtime, or it has stopped meanwhile
+ */
+int profile_take(const char *kind, int hz, int64_t ns, const struct profile_watch *watch,
+		 struct pprof_out *out);
 
 /* --- the inside --- */
 

@@ -14,10 +14,7 @@
 
 static int page_index(struct debug_request *r);
 static int page_green(struct debug_request *r);
-static int page_cpu(struct debug_request *r);
-static int page_waits(struct debug_request *r);
-static int page_locks(struct debug_request *r);
-static int page_greens(struct debug_request *r);
+static int page_profile(struct debug_request *r);
 
 static const char text[] = "text/plain; charset=utf-8", html[] = "text/html; charset=utf-8",
 		  binary[] = "application/octet-stream";
@@ -32,13 +29,13 @@ const struct debug_page debug_pages[] = {
 	  "what every green thread does; ?all=1: each by itself" },
 	{ "/debug/trace", binary, debug_page_trace, 1,
 	  "events of the scheduler, for gmp-trace; ?seconds=1 to 60" },
-	{ "/debug/pprof/profile", binary, page_cpu, 30,
+	{ "/debug/pprof/profile", binary, page_profile, 30,
 	  "where CPU time goes, for pprof; ?seconds=1 to 60" },
-	{ "/debug/pprof/wait", binary, page_waits, 1,
+	{ "/debug/pprof/wait", binary, page_profile, 1,
 	  "where green threads wait, for pprof; ?seconds=1 to 60" },
-	{ "/debug/pprof/mutex", binary, page_locks, 1,
+	{ "/debug/pprof/mutex", binary, page_profile, 1,
 	  "waits for locks, for pprof; ?seconds=1 to 60" },
-	{ "/debug/pprof/green", binary, page_greens, 0,
+	{ "/debug/pprof/green", binary, page_profile, 0,
 	  "green threads by where they were made, for pprof" },
 	{ NULL, NULL, NULL, 0, NULL },
 };
@@ -84,35 +81,18 @@ static bool client_has_gone(void *arg)
 	return r->has_gone && r->has_gone(r->to);
 }
 
-static int page_cpu(struct debug_request *r)
+/* The end of the path is the kind; "profile" is that of CPU time, as in Go. */
+static int page_profile(struct debug_request *r)
 {
 	const struct profile_watch watch = { client_has_gone, r };
+	const char *kind = strrchr(r->head.path, '/') + 1;
 	struct pprof_out out = { 0 };
 
-	return send_profile(r, profile_cpu(CPU_HZ, r->head.seconds * GMP_S, &watch, &out), &out);
-}
+	if (strcmp(kind, "profile") == 0)
+		kind = "cpu";
+	int result = profile_take(kind, CPU_HZ, r->head.seconds * GMP_S, &watch, &out);
 
-static int page_waits(struct debug_request *r)
-{
-	const struct profile_watch watch = { client_has_gone, r };
-	struct pprof_out out = { 0 };
-
-	return send_profile(r, profile_wait(r->head.seconds * GMP_S, &watch, &out), &out);
-}
-
-static int page_locks(struct debug_request *r)
-{
-	const struct profile_watch watch = { client_has_gone, r };
-	struct pprof_out out = { 0 };
-
-	return send_profile(r, profile_mutex(r->head.seconds * GMP_S, &watch, &out), &out);
-}
-
-static int page_greens(struct debug_request *r)
-{
-	struct pprof_out out = { 0 };
-
-	return send_profile(r, profile_green(&out), &out);
+	return send_profile(r, result, &out);
 }
 
 /* --- the index --- */
