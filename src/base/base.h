@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Definitions for every file: compiler hints, min_of and max_of, sizes. */
+/* Definitions for every file: compiler hints, min_of and max_of, sizes, decimal numbers. */
 #ifndef GMP_BASE_H
 #define GMP_BASE_H
 
@@ -64,6 +64,23 @@ static inline size_t round_up(size_t n, size_t to)
 static inline unsigned log2_ceil(uint64_t n)
 {
 	return n <= 1 ? 0 : 64 - (unsigned)__builtin_clzll(n - 1);
+}
+
+/* Set *out to the decimal number in the n bytes at s.  Returns false if they are not digits, or the
+ * number is larger than `most`. */
+static inline bool parse_decimal(const char *s, size_t n, uint64_t most, uint64_t *out)
+{
+	uint64_t v = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		unsigned digit = (unsigned char)s[i] - (unsigned)'0';
+
+		if (digit > 9 || v > most / 10 || digit > most - v * 10)
+			return false;
+		v = v * 10 + digit;
+	}
+	*out = v;
+	return n > 0;
 }
 
 /* About 10 microseconds in cpu_ticks: 5 to 25 on machines between 5 and 1 GHz. */

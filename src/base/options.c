@@ -112,7 +112,8 @@ static bool parse_unit(const char *s, uint64_t v, uint64_t *out)
 /* Accepts digits and, for BYTES and SLICE, a suffix. Signs, blanks and other bases are refused. */
 static bool option_parse(const char *s, enum kind kind, uint64_t *out)
 {
-	uint64_t v = 0;
+	size_t digits = strspn(s, "0123456789");
+	uint64_t v;
 	unsigned shift = 0;
 
 	if (kind == SCHED)
@@ -121,13 +122,9 @@ static bool option_parse(const char *s, enum kind kind, uint64_t *out)
 		*out = SLICE_OFF;
 		return true;
 	}
-	if (*s < '0' || *s > '9')
+	if (!parse_decimal(s, digits, UINT64_MAX, &v))
 		return false;
-	for (; *s >= '0' && *s <= '9'; s++) {
-		if (__builtin_mul_overflow(v, (uint64_t)10, &v) ||
-		    __builtin_add_overflow(v, (uint64_t)(*s - '0'), &v))
-			return false;
-	}
+	s += digits;
 	if (kind == BYTES && *s != '\0') {
 		switch (*s++ | 0x20) {
 		case 'k': shift = 10; break;
@@ -188,18 +185,6 @@ static int refuse_value(const struct debug_word *d, const char *s, size_t n, con
 		      quote(s, n), d->word, (unsigned long long)d->min, (unsigned long long)d->max);
 }
 
-/* Parse the n bytes of s as a decimal number of d's range. */
-static bool parse_value(const struct debug_word *d, const char *s, size_t n, uint64_t *v)
-{
-	char text[24];
-
-	if (n >= sizeof(text))
-		return false;
-	memcpy(text, s, n);
-	text[n] = '\0';
-	return option_parse(text, COUNT, v) && *v >= d->min && *v <= d->max;
-}
-
 /* Store the word in the n bytes of s. 0 or -EINVAL. */
 static int load_word(const char *s, size_t n, struct options *out, const char **why)
 {
@@ -215,7 +200,7 @@ static int load_word(const char *s, size_t n, struct options *out, const char **
 	uint64_t v = 0;
 
 	if ((*d->value != '\0') != (value != NULL) ||
-	    (value != NULL && !parse_value(d, value + 1, n - name - 1, &v)))
+	    (value != NULL && (!parse_decimal(value + 1, n - name - 1, d->max, &v) || v < d->min)))
 		return refuse_value(d, s, n, why);
 	if (value != NULL)
 		memcpy((char *)out + d->at, &v, sizeof(v));

@@ -26,21 +26,14 @@ static int parse_unix(const char *path, struct endpoint *e)
 	return 0;
 }
 
-static int parse_port(const char *s, uint16_t *port)
+static bool parse_port(const char *s, uint16_t *port)
 {
-	unsigned v = 0;
+	uint64_t v;
 
-	if (!*s)
-		return -EINVAL;
-	for (; *s; s++) {
-		if (*s < '0' || *s > '9')
-			return -EINVAL;
-		v = v * 10 + (unsigned)(*s - '0');
-		if (v > 65535)
-			return -EINVAL;
-	}
+	if (!parse_decimal(s, strlen(s), UINT16_MAX, &v))
+		return false;
 	*port = htons((uint16_t)v);
-	return 0;
+	return true;
 }
 
 void endpoint_set_in(struct endpoint *e, struct in_addr host, uint16_t port)
@@ -66,20 +59,13 @@ static bool has_named_zone(const struct in6_addr *a)
 /* A zone as getaddrinfo reads it: a number, or an interface name for an address of one link. */
 static bool parse_zone(const char *s, const struct in6_addr *a, uint32_t *zone)
 {
-	uint64_t v = 0;
+	uint64_t v;
 
 	*zone = has_named_zone(a) ? if_nametoindex(s) : 0;
 	if (*zone)
 		return true;
-	if (!*s)
+	if (!parse_decimal(s, strlen(s), UINT32_MAX, &v))
 		return false;
-	for (; *s; s++) {
-		if (*s < '0' || *s > '9')
-			return false;
-		v = v * 10 + (unsigned)(*s - '0');
-		if (v > UINT32_MAX)
-			return false;
-	}
 	*zone = (uint32_t)v;
 	return true;
 }
@@ -128,7 +114,7 @@ static int parse_ip(int family, const char *addr, struct endpoint *e)
 	uint16_t port;
 	bool brackets = addr[0] == '[';
 
-	if (!colon || parse_port(colon + 1, &port))
+	if (!colon || !parse_port(colon + 1, &port))
 		return -EINVAL;
 	size_t n = (size_t)(colon - addr);
 
@@ -242,7 +228,7 @@ bool endpoint_split_name(const char *addr, char host[NAME_MOST + 1], const char 
 	uint16_t any;
 	bool letters = false;
 
-	if (n == 0 || n > NAME_MOST || parse_port(colon + 1, &any))
+	if (n == 0 || n > NAME_MOST || !parse_port(colon + 1, &any))
 		return false;
 	for (size_t i = 0; i < n; i++) {
 		char c = host[i] = addr[i];

@@ -93,14 +93,10 @@ int debug_head_end(const char *buf, size_t n, size_t *seen)
 /* Return whether p is ":" and a port, or empty. */
 static bool is_port(struct part p)
 {
-	if (p.n == 0)
-		return true;
-	if (p.at[0] != ':' || p.n < 2 || p.n > 6)
-		return false;
-	for (size_t i = 1; i < p.n; i++)
-		if (!is_digit(p.at[i]))
-			return false;
-	return true;
+	uint64_t any;
+
+	return p.n == 0 ||
+	       (p.at[0] == ':' && p.n <= 6 && parse_decimal(p.at + 1, p.n - 1, UINT64_MAX, &any));
 }
 
 /* Return whether p is an address of the family in digits. */
@@ -142,20 +138,16 @@ bool debug_host_allowed(const char *host, size_t n, const char *name)
 
 /* --- the request line --- */
 
-/* Set *to to the number in p, 1 to `most`. Returns false if it is none, or *to was set before. */
-static bool read_number(struct part p, int most, int *to)
+/* Set *to to the number in p, 1 to DEBUG_SECONDS_MOST. Returns false if it is none, or *to was set
+ * before. */
+static bool read_seconds(struct part p, int *to)
 {
-	int v = 0;
+	uint64_t v;
 
-	if (*to || p.n == 0 || p.n > 3)
+	if (*to || p.n > 3 || !parse_decimal(p.at, p.n, DEBUG_SECONDS_MOST, &v))
 		return false;
-	for (size_t i = 0; i < p.n; i++) {
-		if (!is_digit(p.at[i]))
-			return false;
-		v = v * 10 + (p.at[i] - '0');
-	}
-	*to = v;
-	return v >= 1 && v <= most;
+	*to = (int)v;
+	return v > 0;
 }
 
 /* Other parameters are ignored. Returns 0 or 400. */
@@ -168,9 +160,9 @@ static int parse_query(struct debug_head *h, struct part query)
 		struct part key = part_until(&value, '=');
 
 		if (part_is(key, "seconds")) {
-			good = read_number(value, DEBUG_SECONDS_MOST, &h->seconds);
+			good = read_seconds(value, &h->seconds);
 		} else if (part_is(key, "cputime")) {
-			good = read_number(value, DEBUG_SECONDS_MOST, &h->cputime);
+			good = read_seconds(value, &h->cputime);
 		} else if (part_is(key, "all")) {
 			h->all = part_is(value, "1");
 			good = !all_given && (h->all || part_is(value, "0"));
@@ -248,13 +240,11 @@ static void note_connection(struct debug_head *h, struct part value)
 /* Returns 0 or 400. */
 static int note_length(struct fields *f, struct part value)
 {
-	if (f->lengths++ || value.n == 0 || value.n > 18)
+	uint64_t n;
+
+	if (f->lengths++ || value.n > 18 || !parse_decimal(value.at, value.n, UINT64_MAX, &n))
 		return 400;
-	for (size_t i = 0; i < value.n; i++) {
-		if (!is_digit(value.at[i]))
-			return 400;
-		f->has_body |= value.at[i] != '0';
-	}
+	f->has_body = n > 0;
 	return 0;
 }
 
