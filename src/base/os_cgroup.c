@@ -12,14 +12,12 @@
  */
 #include "base/os_cgroup.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/base.h"
+#include "base/os.h"
 
 enum version { V1 = 1, V2 = 2 };
 
@@ -46,18 +44,14 @@ static bool has_word(const char *list, const char *word)
 /* Read the first line of dir/file. Returns false without one. */
 static bool cgroup_read_line(const char *dir, const char *file, char *buf, size_t n)
 {
-	int at = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	int fd = at < 0 ? -1 : openat(at, file, O_RDONLY | O_CLOEXEC);
-	ssize_t got = fd < 0 ? -1 : read(fd, buf, n - 1);
+	char *path;
 
-	if (fd >= 0)
-		close(fd);
-	if (at >= 0)
-		close(at);
-	if (got <= 0)
+	if (asprintf(&path, "%s/%s", dir, file) < 0)
 		return false;
-	buf[got] = '\0';
-	return true;
+	bool found = os_read_text(path, buf, n);
+
+	free(path);
+	return found;
 }
 
 /* Values that are not positive, as -1 or "max", mean no quota. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Clocks of os.h on Linux, read by the kernel's own function in the vDSO.
+ * Clocks of os.h on Linux, read by the kernel's own function in the vDSO; timers of CPU time.
  *
  * A preloaded library may replace libc's clock_gettime and show another time, as libfaketime does.
  * The kernel ends the runtime's waits by the real clock, so the runtime must not read another:
@@ -15,6 +15,7 @@
  */
 #include <elf.h>
 #include <link.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/syscall.h>
@@ -22,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "base/libc.h"
 #include "base/os.h"
 
 #ifdef __aarch64__
@@ -148,8 +150,41 @@ int64_t os_cpu_time(void)
 	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
+/* The kernel's number of the clock of a thread's CPU time; clock_getcpuclockid has only that of a
+ * process. */
+static clockid_t thread_clock(int tid)
+{
+	return (clockid_t)(~(unsigned)tid << 3 | 4 | 2); /* of one thread; scheduled time */
+}
+
 int64_t os_thread_cpu_time(int tid)
 {
-	/* the id of a thread's CPU clock, as pthread_getcpuclockid builds it */
-	return clock_ns((clockid_t)(~(unsigned)tid << 3 | 6));
+	return clock_ns(thread_clock(tid));
+}
+
+/* By system calls: until glibc 2.34 timer_create is in another library. */
+int os_cpu_timer_begin(int tid, int signo, int64_t first, int64_t ns)
+{
+	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = signo };
+	struct itimerspec spec = {
+		.it_value = { .tv_sec = first / S, .tv_nsec = first % S },
+		.it_interval = { .tv_sec = ns / S, .tv_nsec = ns % S },
+	};
+	int timer;
+
+	event.sigev_notify_thread_id = tid;
+	if (syscall(SYS_timer_create, thread_clock(tid), &event, &timer) < 0)
+		return -errno;
+	if (syscall(SYS_timer_settime, timer, 0, &spec, NULL) < 0) {
+		int err = -errno;
+
+		os_cpu_timer_end(timer);
+		return err;
+	}
+	return timer;
+}
+
+void os_cpu_timer_end(int timer)
+{
+	syscall(SYS_timer_delete, timer);
 }

@@ -94,6 +94,17 @@ bool os_is_stream(int fd)
 	return fstat(fd, &st) == 0 && !S_ISREG(st.st_mode);
 }
 
+bool os_read_text(const char *path, char *text, size_t room)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, room - 1);
+
+	if (fd >= 0)
+		close(fd);
+	text[max_of(n, (ssize_t)0)] = '\0';
+	return n > 0;
+}
+
 ssize_t os_write(int fd, const void *buf, size_t n)
 {
 	return os_retry(write(fd, buf, n));

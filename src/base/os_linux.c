@@ -9,36 +9,27 @@
  */
 #include "base/os.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
 #include "base/errtext.h"
-#include "base/libc.h"
 #include "base/os_cgroup.h"
-#include "base/san.h"
 #include "base/throw.h"
-#include "base/tls.h"
 
 /* Newer than the headers of many systems. */
 #ifndef MADV_GUARD_INSTALL
@@ -254,17 +245,11 @@ bool os_resident(void *addr, size_t bytes, unsigned char *vec)
 
 int os_max_maps(void)
 {
-	char buf[32];
-	int fd = open("/proc/sys/vm/max_map_count", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, buf, sizeof(buf) - 1);
+	char text[32];
 	long v = 0;
 
-	if (fd >= 0)
-		close(fd);
-	if (n > 0) {
-		buf[n] = '\0';
-		v = strtol(buf, NULL, 10);
-	}
+	if (os_read_text("/proc/sys/vm/max_map_count", text, sizeof(text)))
+		v = strtol(text, NULL, 10);
 	return v <= 0 ? 65530 : v > INT_MAX ? INT_MAX : (int)v;
 }
 
@@ -357,49 +342,6 @@ bool os_thread_exists(int tid)
 	return syscall(SYS_tgkill, getpid(), tid, 0) == 0;
 }
 
-/* The kernel lists io_uring's workers among the threads; their names are iou-wrk-N or iou-sqp-N. */
-static bool is_uring_worker(int task_dir, const char *tid)
-{
-	char path[32], comm[4];
-	bool yes;
-	int fd;
-
-	snprintf(path, sizeof(path), "%.20s/comm", tid);
-	fd = openat(task_dir, path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	yes = read(fd, comm, sizeof(comm)) == sizeof(comm) && memcmp(comm, "iou-", 4) == 0;
-	close(fd);
-	return yes;
-}
-
-/* The directory has one link per thread, and two others. */
-int os_thread_count_max(void)
-{
-	struct stat st;
-
-	if (stat("/proc/self/task", &st) == 0 && st.st_nlink > 2)
-		return (int)st.st_nlink - 2;
-	return INT_MAX;
-}
-
-/* May return too many, not too few: the caller asks whether other threads may act. Counts links
- * instead of entries: if a thread ends during readdir, the kernel ends the list early. */
-int os_thread_count(void)
-{
-	DIR *d = opendir("/proc/self/task");
-	int before = os_thread_count_max(), workers = 0;
-
-	if (d == NULL) /* no file descriptor left */
-		return before;
-	for (struct dirent *e; (e = readdir(d)) != NULL;) {
-		if (e->d_name[0] != '.' && is_uring_worker(dirfd(d), e->d_name))
-			workers++;
-	}
-	closedir(d);
-	return max_of(before, os_thread_count_max()) - workers;
-}
-
 #ifdef SAN_THREAD
 /* The kernel's struct sigaction. */
 struct kernel_action {
@@ -455,40 +397,6 @@ int os_thread_signal(int tid, int signo)
 	info.si_pid = getpid();
 	info.si_uid = getuid();
 	return syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, signo, &info) == 0 ? 0 : -errno;
-}
-
-/* The kernel's number of the clock of a thread's CPU time; clock_getcpuclockid has only that of a
- * process. */
-static clockid_t thread_clock(int tid)
-{
-	return (clockid_t)(~(unsigned)tid << 3 | 4 | 2); /* of one thread; scheduled time */
-}
-
-/* By system calls: until glibc 2.34 timer_create is in another library. */
-int os_cpu_timer_begin(int tid, int signo, int64_t first, int64_t ns)
-{
-	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = signo };
-	struct itimerspec spec = {
-		.it_value = { .tv_sec = first / S, .tv_nsec = first % S },
-		.it_interval = { .tv_sec = ns / S, .tv_nsec = ns % S },
-	};
-	int timer;
-
-	event.sigev_notify_thread_id = tid;
-	if (syscall(SYS_timer_create, thread_clock(tid), &event, &timer) < 0)
-		return -errno;
-	if (syscall(SYS_timer_settime, timer, 0, &spec, NULL) < 0) {
-		int err = -errno;
-
-		os_cpu_timer_end(timer);
-		return err;
-	}
-	return timer;
-}
-
-void os_cpu_timer_end(int timer)
-{
-	syscall(SYS_timer_delete, timer);
 }
 
 int os_timer_slack_now(void)

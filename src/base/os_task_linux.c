@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* State of the process's threads (os_thread_*), from files below /proc/self/task/TID. */
+#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -17,17 +19,42 @@
 static bool read_task(int tid, const char *name, char *text, size_t room)
 {
 	char path[64];
-	ssize_t n;
-	int fd;
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/%s", tid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	n = read(fd, text, room - 1);
-	close(fd);
-	text[n > 0 ? n : 0] = '\0';
-	return n > 0;
+	return os_read_text(path, text, room);
+}
+
+/* The kernel lists io_uring's workers among the threads; their names are iou-wrk-N or iou-sqp-N. */
+static bool is_uring_worker(int tid)
+{
+	char name[32];
+
+	return read_task(tid, "comm", name, sizeof(name)) && strncmp(name, "iou-", 4) == 0;
+}
+
+/* The directory has one link per thread, and two others. */
+int os_thread_count_max(void)
+{
+	struct stat st;
+
+	if (stat("/proc/self/task", &st) == 0 && st.st_nlink > 2)
+		return (int)st.st_nlink - 2;
+	return INT_MAX;
+}
+
+/* May return too many, not too few: the caller asks whether other threads may act. Counts links
+ * instead of entries: if a thread ends during readdir, the kernel ends the list early. */
+int os_thread_count(void)
+{
+	DIR *d = opendir("/proc/self/task");
+	int before = os_thread_count_max(), workers = 0;
+
+	if (d == NULL) /* no file descriptor left */
+		return before;
+	for (struct dirent *e; (e = readdir(d)) != NULL;)
+		workers += e->d_name[0] != '.' && is_uring_worker(atoi(e->d_name));
+	closedir(d);
+	return max_of(before, os_thread_count_max()) - workers;
 }
 
 char os_thread_state(int tid)
@@ -156,21 +183,37 @@ static const struct {
 #endif
 };
 
+/* Where a sleeping thread has entered the kernel. */
+struct entry {
+	int nr; /* of the system call; -1: a page fault */
+	size_t n;
+	uintptr_t word[8]; /* 6 arguments, none of a page fault; the stack pointer and the pc */
+};
+
+/* Returns false if the thread runs, and the file has "running", or that is not known. */
+static bool read_entry(int tid, struct entry *e)
+{
+	char text[256], *at;
+
+	if (!read_task(tid, "syscall", text, sizeof(text)))
+		return false;
+	e->nr = (int)strtol(text, &at, 10);
+	for (e->n = 0; e->n < countof(e->word) && *at == ' '; e->n++)
+		e->word[e->n] = strtoul(at, &at, 16);
+	return e->n >= 2;
+}
+
 bool os_thread_call(int tid, struct os_call *call)
 {
-	unsigned long first;
-	char text[256];
-	int nr;
+	struct entry e;
 
-	/* "running", "-1 ..." for a page fault, or the number and the arguments */
-	if (!read_task(tid, "syscall", text, sizeof(text)) ||
-	    sscanf(text, "%d %lx", &nr, &first) != 2)
+	if (!read_entry(tid, &e))
 		return false;
-	*call = (struct os_call){ nr < 0 ? "a page fault" : "a system call", OS_CALL_OTHER, -1 };
+	*call = (struct os_call){ e.nr < 0 ? "a page fault" : "a system call", OS_CALL_OTHER, -1 };
 	for (size_t i = 0; i < countof(calls); i++) {
-		if (calls[i].nr == nr) {
+		if (calls[i].nr == e.nr) {
 			*call = calls[i].call;
-			call->fd = call->fd < 0 ? -1 : (int)first;
+			call->fd = call->fd < 0 ? -1 : (int)e.word[0];
 		}
 	}
 	return true;
@@ -178,17 +221,12 @@ bool os_thread_call(int tid, struct os_call *call)
 
 bool os_thread_entered_at(int tid, uintptr_t *sp, uintptr_t *pc)
 {
-	char text[256], *last, *before;
+	struct entry e;
 
-	/* the last two words; "running": there are none */
-	if (!read_task(tid, "syscall", text, sizeof(text)) || !(last = strrchr(text, ' ')))
+	if (!read_entry(tid, &e))
 		return false;
-	*last = '\0';
-	before = strrchr(text, ' ');
-	if (!before)
-		return false;
-	*sp = strtoul(before, NULL, 16);
-	*pc = strtoul(last + 1, NULL, 16);
+	*sp = e.word[e.n - 2];
+	*pc = e.word[e.n - 1];
 	return *sp && *pc;
 }
 
@@ -226,15 +264,15 @@ static bool may_begin_again(struct os_sleep *s)
 bool os_thread_sleep(int tid, struct os_sleep *s)
 {
 	struct os_sleep now = { .sleeps = os_thread_sleeps(tid) };
-	char text[256];
+	struct entry e;
 
-	if (!read_task(tid, "syscall", text, sizeof(text)) ||
-	    sscanf(text,
-		   "%d %" SCNxPTR " %" SCNxPTR " %" SCNxPTR " %" SCNxPTR " %" SCNxPTR " %" SCNxPTR
-		   " %" SCNxPTR " %" SCNxPTR,
-		   &now.nr, &now.arg[0], &now.arg[1], &now.arg[2], &now.arg[3], &now.arg[4],
-		   &now.arg[5], &now.sp, &now.pc) != 9 ||
-	    !may_begin_again(&now))
+	if (!read_entry(tid, &e) || e.n < countof(e.word))
+		return false;
+	now.nr = e.nr;
+	memcpy(now.arg, e.word, sizeof(now.arg));
+	now.sp = e.word[6];
+	now.pc = e.word[7];
+	if (!may_begin_again(&now))
 		return false;
 	*s = now;
 	return true;
