@@ -9,26 +9,41 @@
 #ifndef GMP_SRCLINE_H
 #define GMP_SRCLINE_H
 
+#include <stdio.h>
+#include <string.h>
+
 #include "base/base.h"
 
-/*
- * Write the position of pc as "image.c:88" to text. Returns false if it is not known. Starts an OS
- * thread and waits for it; that thread allocates and opens files. The first query takes
- * milliseconds. Must not be called in a signal handler; on g0 in debug modes only.
- */
-bool srcline_find(uintptr_t pc, char *text, size_t room);
-
-/* A code address, and what debugging information says about it. */
+/* A code address, and what debugging information says about it.  The caller sets pc, and clears the
+ * rest. */
 struct srcline {
-	uintptr_t pc;       /* set by the caller */
+	uintptr_t pc;
 	int line;           /* 0: not known */
 	char file[256];     /* path as the compiler was given it; "": not known */
 	char function[128]; /* name of the symbol; "": not known */
 };
 
-/* Fill in all n in one query, with the conditions of srcline_find. A position takes 1 to 100 us,
- * more in a program compiled by clang, whose units must be searched. */
+/*
+ * Fill in all n in one query. Starts an OS thread and waits for it; that thread allocates and opens
+ * files. The first query takes milliseconds, then a position 1 to 100 us, more in a program
+ * compiled by clang, whose units must be searched. Must not be called in a signal handler; on g0 in
+ * debug modes only.
+ */
 void srcline_find_all(struct srcline *of, size_t n);
+
+/* Write the position of pc as "image.c:88" to text, by a query of one; a name of more than 99 bytes
+ * is cut off. Returns false if it is not known. */
+static inline bool srcline_find(uintptr_t pc, char *text, size_t room)
+{
+	struct srcline s = { .pc = pc };
+
+	srcline_find_all(&s, 1);
+	const char *slash = strrchr(s.file, '/');
+
+	if (s.line)
+		snprintf(text, room, "%.99s:%d", slash ? slash + 1 : s.file, s.line);
+	return s.line;
+}
 
 /* Start of a run; end of a run: free all data. No other thread may be inside a query. */
 void srcline_begin(void);

@@ -32,49 +32,45 @@ static struct {
 	Dwfl *dwfl; /* NULL: not tried, or not available */
 } line = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
+/* The functions of libdw that are used. */
+/* clang-format off */
+#define FUNCTIONS(each)                                                                            \
+	each(dwfl_begin)                                                                           \
+	each(dwfl_end)                                                                             \
+	each(dwfl_report_begin)                                                                    \
+	each(dwfl_report_end)                                                                      \
+	each(dwfl_linux_proc_report)                                                               \
+	each(dwfl_linux_proc_find_elf)                                                             \
+	each(dwfl_build_id_find_debuginfo)                                                         \
+	each(dwfl_addrmodule)                                                                      \
+	each(dwfl_module_addrname)                                                                 \
+	each(dwfl_module_addrdie)                                                                  \
+	each(dwfl_module_nextcu)                                                                   \
+	each(dwarf_haspc)                                                                          \
+	each(dwarf_getsrc_die)                                                                     \
+	each(dwarf_linesrc)                                                                        \
+	each(dwarf_lineno)
+/* clang-format on */
+
 static struct {
-	__typeof__(&dwfl_begin) begin;
-	__typeof__(&dwfl_end) end;
-	__typeof__(&dwfl_report_begin) report_begin;
-	__typeof__(&dwfl_report_end) report_end;
-	__typeof__(&dwfl_linux_proc_report) proc_report;
-	__typeof__(&dwfl_linux_proc_find_elf) find_elf;
-	__typeof__(&dwfl_build_id_find_debuginfo) find_debuginfo;
-	__typeof__(&dwfl_addrmodule) addrmodule;
-	__typeof__(&dwfl_module_addrname) addrname;
-	__typeof__(&dwfl_module_addrdie) addrdie;
-	__typeof__(&dwfl_module_nextcu) nextcu;
-	__typeof__(&dwarf_haspc) haspc;
-	__typeof__(&dwarf_getsrc_die) getsrc_die;
-	__typeof__(&dwarf_linesrc) linesrc;
-	__typeof__(&dwarf_lineno) lineno;
+#define MEMBER(fn) __typeof__(&fn) fn;
+	FUNCTIONS(MEMBER)
+#undef MEMBER
 } lib;
 
 static bool srcline_symbols(void)
 {
-	return dl_find(line.handle, "dwfl_begin", &lib.begin) &&
-	       dl_find(line.handle, "dwfl_end", &lib.end) &&
-	       dl_find(line.handle, "dwfl_report_begin", &lib.report_begin) &&
-	       dl_find(line.handle, "dwfl_report_end", &lib.report_end) &&
-	       dl_find(line.handle, "dwfl_linux_proc_report", &lib.proc_report) &&
-	       dl_find(line.handle, "dwfl_linux_proc_find_elf", &lib.find_elf) &&
-	       dl_find(line.handle, "dwfl_build_id_find_debuginfo", &lib.find_debuginfo) &&
-	       dl_find(line.handle, "dwfl_addrmodule", &lib.addrmodule) &&
-	       dl_find(line.handle, "dwfl_module_addrname", &lib.addrname) &&
-	       dl_find(line.handle, "dwfl_module_addrdie", &lib.addrdie) &&
-	       dl_find(line.handle, "dwfl_module_nextcu", &lib.nextcu) &&
-	       dl_find(line.handle, "dwarf_haspc", &lib.haspc) &&
-	       dl_find(line.handle, "dwarf_getsrc_die", &lib.getsrc_die) &&
-	       dl_find(line.handle, "dwarf_linesrc", &lib.linesrc) &&
-	       dl_find(line.handle, "dwarf_lineno", &lib.lineno);
+#define FIND(fn) &&dl_find(line.handle, #fn, &lib.fn)
+	return true FUNCTIONS(FIND);
+#undef FIND
 }
 
 /* Report the present mappings of the process to libdw. */
 static bool report_modules(void)
 {
-	lib.report_begin(line.dwfl);
-	return lib.proc_report(line.dwfl, getpid()) == 0 &&
-	       lib.report_end(line.dwfl, NULL, NULL) == 0;
+	lib.dwfl_report_begin(line.dwfl);
+	return lib.dwfl_linux_proc_report(line.dwfl, getpid()) == 0 &&
+	       lib.dwfl_report_end(line.dwfl, NULL, NULL) == 0;
 }
 
 static void srcline_load(void)
@@ -85,11 +81,11 @@ static void srcline_load(void)
 	line.handle = dl_load("libdw.so.1");
 	if (!line.handle || !srcline_symbols())
 		return;
-	callbacks.find_elf = lib.find_elf;
-	callbacks.find_debuginfo = lib.find_debuginfo; /* SRCLINE-2 */
-	line.dwfl = lib.begin(&callbacks);
+	callbacks.find_elf = lib.dwfl_linux_proc_find_elf;
+	callbacks.find_debuginfo = lib.dwfl_build_id_find_debuginfo; /* SRCLINE-2 */
+	line.dwfl = lib.dwfl_begin(&callbacks);
 	if (line.dwfl && !report_modules()) {
-		lib.end(line.dwfl);
+		lib.dwfl_end(line.dwfl);
 		line.dwfl = NULL;
 	}
 }
@@ -101,17 +97,18 @@ static Dwarf_Line *dwarf_line_at(Dwfl_Module *module, uintptr_t pc)
 	Dwarf_Addr bias; /* pc - bias is the address in the file */
 	Dwarf_Line *l;
 
-	unit = lib.addrdie(module, pc, &bias);
+	unit = lib.dwfl_module_addrdie(module, pc, &bias);
 	if (unit)
-		return lib.getsrc_die(unit, pc - bias);
+		return lib.dwarf_getsrc_die(unit, pc - bias);
 	/* clang writes no .debug_aranges, so query each unit for its address ranges. libdw 0.188
 	 * cannot read all of clang's ranges, so search the line table of each unit last, which is
 	 * slower. */
-	while ((unit = lib.nextcu(module, unit, &bias)))
-		if (lib.haspc(unit, pc - bias) == 1 && (l = lib.getsrc_die(unit, pc - bias)))
+	while ((unit = lib.dwfl_module_nextcu(module, unit, &bias)))
+		if (lib.dwarf_haspc(unit, pc - bias) == 1 &&
+		    (l = lib.dwarf_getsrc_die(unit, pc - bias)))
 			return l;
-	while ((unit = lib.nextcu(module, unit, &bias)))
-		if ((l = lib.getsrc_die(unit, pc - bias)))
+	while ((unit = lib.dwfl_module_nextcu(module, unit, &bias)))
+		if ((l = lib.dwarf_getsrc_die(unit, pc - bias)))
 			return l;
 	return NULL;
 }
@@ -123,13 +120,14 @@ struct query {
 
 static void srcline_fill(struct srcline *s)
 {
-	Dwfl_Module *module = line.dwfl ? lib.addrmodule(line.dwfl, s->pc) : NULL;
+	Dwfl_Module *module = line.dwfl ? lib.dwfl_addrmodule(line.dwfl, s->pc) : NULL;
 	Dwarf_Line *l = module ? dwarf_line_at(module, s->pc) : NULL;
-	const char *name = module ? lib.addrname(module, s->pc) : NULL, *path;
+	const char *name = module ? lib.dwfl_module_addrname(module, s->pc) : NULL, *path;
 
 	if (name)
 		snprintf(s->function, sizeof(s->function), "%s", name);
-	if (!l || lib.lineno(l, &s->line) || s->line <= 0 || !(path = lib.linesrc(l, NULL, NULL)))
+	if (!l || lib.dwarf_lineno(l, &s->line) || s->line <= 0 ||
+	    !(path = lib.dwarf_linesrc(l, NULL, NULL)))
 		s->line = 0;
 	else
 		snprintf(s->file, sizeof(s->file), "%s", path);
@@ -152,27 +150,10 @@ void srcline_find_all(struct srcline *of, size_t n)
 	struct query q = { .of = of, .n = n };
 	pthread_t helper;
 
-	for (size_t i = 0; i < n; i++) {
-		of[i].line = 0;
-		of[i].file[0] = of[i].function[0] = '\0';
-	}
 	pthread_mutex_lock(&line.mutex);
 	if (os_thread_start(&helper, srcline_main, &q, HELPER_STACK, NULL) == 0) /* SRCLINE-3 */
 		pthread_join(helper, NULL);
 	pthread_mutex_unlock(&line.mutex);
-}
-
-bool srcline_find(uintptr_t pc, char *text, size_t room)
-{
-	struct srcline s = { .pc = pc };
-	const char *slash;
-
-	srcline_find_all(&s, 1);
-	if (s.line == 0)
-		return false;
-	slash = strrchr(s.file, '/');
-	snprintf(text, room, "%s:%d", slash ? slash + 1 : s.file, s.line);
-	return true;
 }
 
 /* Also in the child of a fork, where the parent's data may be inconsistent and is dropped. */
@@ -185,7 +166,7 @@ void srcline_begin(void)
 void srcline_end(void)
 {
 	if (line.dwfl)
-		lib.end(line.dwfl);
+		lib.dwfl_end(line.dwfl);
 	if (line.handle)
 		dlclose(line.handle);
 	line.dwfl = NULL;
