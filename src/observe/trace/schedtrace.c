@@ -139,27 +139,16 @@ static void copy_ms(void)
 	unlock(&sched.lock, LR_SCHED);
 }
 
-static int64_t m_of_p(const struct p *pp)
+/* The id of the M that has a P, or runs a G, or is locked to one: two of the three are NULL. */
+static int64_t find_m(const struct p *pp, const struct g *curg, const struct g *locked)
 {
-	for (int i = 0; i < st.ms; i++)
-		if (st.m[i].pp == pp)
-			return st.m[i].id;
-	return -1;
-}
+	for (int i = 0; i < st.ms; i++) {
+		const struct m_copy *c = &st.m[i];
 
-static int64_t m_of_g(const struct g *gp)
-{
-	for (int i = 0; i < st.ms; i++)
-		if (st.m[i].curg == gp)
-			return st.m[i].id;
-	return -1;
-}
-
-static int64_t m_locked_to(const struct g *gp)
-{
-	for (int i = 0; i < st.ms; i++)
-		if (st.m[i].locked == gp)
-			return st.m[i].id;
+		if ((pp && c->pp == pp) || (curg && c->curg == curg) ||
+		    (locked && c->locked == locked))
+			return c->id;
+	}
 	return -1;
 }
 
@@ -216,7 +205,7 @@ static void write_ps(void)
 		begin_line();
 		add("  P%d: status=%s schedtick=%u", pp->id, snapshot_p_states[status],
 		    ld_rlx(&pp->schedtick));
-		add_number("m", m_of_p(pp));
+		add_number("m", find_m(pp, NULL, NULL));
 		add(" runqsize=%u yielded=%u", runq_first(pp), runq_yielded(pp));
 		add_number("runnext", id_of(ld_rlx(&pp->runnext)));
 		add(" timerslen=%u gfreecnt=%u", ld_rlx(&pp->timers.n), free_gs(pp));
@@ -249,10 +238,6 @@ static void add_queues(void)
 /* "waiting(channel receive)" */
 static void add_status(const struct g *gp, uint8_t status)
 {
-	static const char *const names[] = {
-		[G_FREE] = "free",       [G_RUNNABLE] = "runnable", [G_RUNNING] = "running",
-		[G_WAITING] = "waiting", [G_BLOCKED] = "blocked",   [G_DEAD] = "dead",
-	};
 	uint32_t wait = ld_rlx(&gp->w.state) & WAITER_STATE_MASK;
 
 	if (status == G_WAITING && wait == WAITER_IDLE)
@@ -261,7 +246,7 @@ static void add_status(const struct g *gp, uint8_t status)
 		status = G_RUNNABLE; /* woken */
 	else if (status == G_BLOCKED && sched.threads)
 		status = ld_rlx(&gp->awaits) ? G_WAITING : G_RUNNING;
-	add(" status=%s", names[status]);
+	add(" status=%s", status == G_BLOCKED ? "blocked" : snapshot_states[status]);
 	if (status == G_WAITING)
 		add("(%s)", wait_kinds[ld_rlx(&gp->reason)].text);
 }
@@ -290,8 +275,8 @@ static bool write_g(const struct g *gp)
 	begin_line();
 	add("  G%llu:", (unsigned long long)ld_rlx(&gp->id));
 	add_status(gp, status);
-	add_number("m", status == G_RUNNING || status == G_BLOCKED ? m_of_g(gp) : -1);
-	add_number("lockedm", m_locked_to(gp));
+	add_number("m", status == G_RUNNING || status == G_BLOCKED ? find_m(NULL, gp, NULL) : -1);
+	add_number("lockedm", find_m(NULL, NULL, gp));
 	add_name(gp);
 	fence_acq(); /* ORD(g.life) */
 	if (ld_rlx(&gp->generation) != life)
