@@ -8,20 +8,18 @@
 
 gmp_key pool_worker_key;
 
-noinline int pool_grow(gmp_pool *p)
+noinline int pool_allocate(gmp_pool *p, bool chunk, bool block)
 {
-	bool nodes = !p->free, blocks = !has_slot(p);
-
 	pool_unlock(p);
-	struct chunk *c = nodes ? malloc(sizeof(*c)) : NULL;
-	struct block *b = blocks ? malloc(sizeof(*b)) : NULL;
+	struct chunk *c = chunk ? malloc(sizeof(*c)) : NULL;
+	struct block *b = block ? malloc(sizeof(*b)) : NULL;
 
 	pool_lock(p);
 	if (c)
 		add_chunk(p, c);
 	if (b)
 		add_block(p, b);
-	return (nodes && !c) || (blocks && !b) ? -ENOMEM : 0;
+	return (chunk && !c) || (block && !b) ? -ENOMEM : 0;
 }
 
 /* --- places; under the lock --- */
@@ -151,6 +149,13 @@ void pool_bring_worker(gmp_pool *p, struct node **wake)
 		gmp_timer_set(p->due, gmp_deadline(RETRY_NS / 10), RETRY_NS);
 }
 
+void pool_settle(gmp_pool *p, struct node *wake)
+{
+	pool_admit(p, &wake);
+	pool_bring_worker(p, &wake);
+	pool_unlock_and_wake(p, wake);
+}
+
 static void clear_coming(gmp_pool *p, struct node *w)
 {
 	if (w->coming)
@@ -208,13 +213,11 @@ static inline bool next_task(gmp_pool *p, struct node *w, struct task *t)
 			*t = queue_pop(p);
 			w->busy = true;
 			pool_bring_worker(p, &wake);
-			pool_unlock(p);
-			pool_wake_all(wake);
+			pool_unlock_and_wake(p, wake);
 			return true;
 		}
 		if (unlikely(wake)) { /* joiners that waited for the last task */
-			pool_unlock(p);
-			pool_wake_all(wake);
+			pool_unlock_and_wake(p, wake);
 			wake = NULL;
 			pool_lock(p);
 			continue;
@@ -260,16 +263,13 @@ static void pool_worker(void *arg)
 
 void pool_worker_ended(void *arg)
 {
-	struct node *w = arg, *wake = NULL;
+	struct node *w = arg;
 	gmp_pool *p = w->pool;
 
 	pool_lock(p);
 	if (w->busy)
 		st_rlx(&p->running, p->running - 1);
-	pool_admit(p, &wake);
-	pool_bring_worker(p, &wake);
-	pool_unlock(p);
-	pool_wake_all(wake);
+	pool_settle(p, NULL);
 	pool_lock(p);
 	pool_retire(p, w);
 }
@@ -362,8 +362,7 @@ static noinline int pool_submit_slow(gmp_pool *p, struct task t, int64_t deadlin
 		return wait_for_place(p, t, deadline);
 	else if (!err)
 		err = -EAGAIN;
-	pool_unlock(p);
-	pool_wake_all(wake);
+	pool_unlock_and_wake(p, wake);
 	return err;
 }
 

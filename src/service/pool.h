@@ -217,6 +217,12 @@ static inline void pool_wake_all(struct node *n)
 	}
 }
 
+static inline void pool_unlock_and_wake(gmp_pool *p, struct node *wake)
+{
+	pool_unlock(p);
+	pool_wake_all(wake);
+}
+
 /* --- memory; under the lock --- */
 
 static inline struct node *node_get(gmp_pool *p)
@@ -263,8 +269,13 @@ static inline bool has_memory(const gmp_pool *p)
 	return p->free && has_slot(p);
 }
 
-/* Allocates what has_memory misses. Drops the lock meanwhile. Returns 0 or -ENOMEM. */
-int pool_grow(gmp_pool *p);
+/* Allocates a chunk, a block, or both. Drops the lock meanwhile. Returns 0 or -ENOMEM. */
+int pool_allocate(gmp_pool *p, bool chunk, bool block);
+/* Allocates what has_memory misses, likewise. */
+static inline int pool_grow(gmp_pool *p)
+{
+	return pool_allocate(p, !p->free, !has_slot(p));
+}
 
 /* --- the queue; under the lock --- */
 
@@ -326,6 +337,9 @@ static inline void pool_admit(gmp_pool *p, struct node **wake)
 
 /* POOL-2. If no worker can be started, the timer `due` tries again. */
 void pool_bring_worker(gmp_pool *p, struct node **wake);
+/* Steps 2 to 4 of a caller that takes no task: pool_admit, pool_bring_worker, then drops the lock
+ * and wakes the nodes. */
+void pool_settle(gmp_pool *p, struct node *wake);
 /* POOL-3, after idle has decreased. */
 void pool_dismiss_parked(gmp_pool *p, struct node **wake);
 /* POOL-8: the destructor of pool_worker_key. */

@@ -22,17 +22,12 @@ HEAP4_DEFINE(delayed_sift, struct delayed, size_t, delayed_place)
 static int delayed_push(gmp_pool *p, struct delayed d)
 {
 	size_t i = p->delayed;
+	struct delayed *heap = array_grow(p->heap, &p->heap_size, i + 1, sizeof(*heap));
 
-	if (i == p->heap_size) {
-		size_t size = i ? 2 * i : 64;
-		struct delayed *heap = realloc(p->heap, size * sizeof(*heap));
-
-		if (!heap)
-			return -ENOMEM;
-		p->heap = heap;
-		p->heap_size = size;
-	}
-	delayed_sift_up(p->heap, i, d);
+	if (!heap)
+		return -ENOMEM;
+	p->heap = heap;
+	delayed_sift_up(heap, i, d);
 	st_rlx(&p->delayed, p->delayed + 1);
 	return 0;
 }
@@ -66,17 +61,13 @@ bool pool_due(gmp_pool *p)
 void pool_due_fired(void *arg)
 {
 	gmp_pool *p = arg;
-	struct node *wake = NULL;
 
 	pool_lock(p);
 	gmp_timer_stop(p->due);
 	p->due_pending = true;
 	if (!has_memory(p))
 		pool_grow(p);
-	pool_admit(p, &wake);
-	pool_bring_worker(p, &wake);
-	pool_unlock(p);
-	pool_wake_all(wake);
+	pool_settle(p, NULL);
 }
 
 int gmp_pool_submit_at(gmp_pool *p, int64_t deadline, gmp_fn fn, void *arg)

@@ -9,20 +9,13 @@
 /* Allocates memory for n more workers and their tasks. Returns 0 or -ENOMEM. */
 static int pool_reserve(gmp_pool *p, int n)
 {
-	for (n = n / CHUNK + 1; n > 0; n--) {
-		struct chunk *c = malloc(sizeof(*c));
-		struct block *b = malloc(sizeof(*b));
+	int err = 0;
 
-		pool_lock(p);
-		if (c)
-			add_chunk(p, c);
-		if (b)
-			add_block(p, b);
-		pool_unlock(p);
-		if (!c || !b)
-			return -ENOMEM;
-	}
-	return 0;
+	pool_lock(p);
+	for (n = n / CHUNK + 1; n > 0 && !err; n--)
+		err = pool_allocate(p, true, true);
+	pool_unlock(p);
+	return err;
 }
 
 static int pool_configure(gmp_pool *p, const gmp_pool_opts *opts)
@@ -111,10 +104,7 @@ int gmp_pool_resize(gmp_pool *p, int capacity)
 			p->idle_min[i] = p->idle < p->idle_min[i] ? p->idle : p->idle_min[i];
 	}
 	pool_dismiss_parked(p, &wake);
-	pool_admit(p, &wake);
-	pool_bring_worker(p, &wake);
-	pool_unlock(p);
-	pool_wake_all(wake);
+	pool_settle(p, wake);
 	return 0;
 }
 
@@ -154,8 +144,7 @@ void pool_tidy_fired(void *arg)
 	}
 	struct block *spare = take_spare_blocks(p);
 
-	pool_unlock(p);
-	pool_wake_all(wake);
+	pool_unlock_and_wake(p, wake);
 	for (struct block *b; (b = spare); free(b))
 		spare = b->next;
 }
@@ -256,8 +245,7 @@ static int pool_drain(gmp_pool *p, int goal, int64_t deadline)
 		p->node_waiters++;
 	list_push_last(&p->joiners, n);
 	pool_wake_joiners(p, &wake);
-	pool_unlock(p);
-	pool_wake_all(wake);
+	pool_unlock_and_wake(p, wake);
 	while (!delegate(await_end, n, deadline, &result))
 		if (!retry_before(deadline))
 			return gmp_run_id() == run ? await_end(n, INT64_MIN) : -ESRCH;
@@ -295,8 +283,7 @@ void pool_retire(gmp_pool *p, struct node *n)
 	pool_wake_joiners(p, &wake);
 	bool last = p->dying && p->threads + p->node_waiters == 0;
 
-	pool_unlock(p);
-	pool_wake_all(wake);
+	pool_unlock_and_wake(p, wake);
 	if (last)
 		pool_destroy(p);
 }
@@ -319,8 +306,7 @@ static void pool_close(gmp_pool *p)
 	p->heap_size = 0;
 	p->due_pending = false;
 	p->node_waiters++; /* POOL-7: the caller locks again */
-	pool_unlock(p);
-	pool_wake_all(wake);
+	pool_unlock_and_wake(p, wake);
 	for (size_t i = 0; i < n && p->dropped; i++)
 		p->dropped(heap[i].task.fn, heap[i].task.arg);
 	free(heap);
@@ -354,8 +340,7 @@ int gmp_pool_reboot(gmp_pool *p)
 	pool_lock(p);
 	p->closed = false;
 	pool_wake_joiners(p, &wake);
-	pool_unlock(p);
-	pool_wake_all(wake);
+	pool_unlock_and_wake(p, wake);
 	return 0;
 }
 

@@ -2,8 +2,8 @@
 /*
  * Service base: what the services (pools, groups, singleflight) use of the runtime besides gmp.h.
  *
- * It consists of the atomics, struct lock with the rank LR_SERVICE, the 4-ary heap, and the kind
- * words of objects.
+ * It consists of the atomics, struct lock with the rank LR_SERVICE, the 4-ary heap, arrays that
+ * grow, and the kind words of objects.
  *
  * Invariants
  *   SERVICE-1  A section under LR_SERVICE neither waits, nor yields, nor calls code of the
@@ -27,6 +27,7 @@
 #include "base/dlist.h"
 #include "base/heap4.h"
 #include "base/lock.h"
+#include "base/mem.h" /* array_grow */
 #include "base/object.h"
 #include "base/trace.h" /* run_program */
 

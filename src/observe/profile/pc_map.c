@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "base/srcline.h"
 #include "base/symtab.h"
-#include "observe/profile/trace_counts.h"
 
 /* --- mappings --- */
 
@@ -95,7 +95,7 @@ static bool parse_mapping(const char *text, struct code_mapping *m)
 static int add_mapping(struct pc_map *c, const struct code_mapping *m)
 {
 	struct code_mapping *of =
-		trace_counts_grow(c->mapping, &c->mapping_cap, c->mappings + 1, sizeof(*of));
+		array_grow(c->mapping, &c->mapping_cap, c->mappings + 1, sizeof(*of));
 
 	if (!of)
 		return -ENOMEM;

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "g.h"
 #include "observe/dump/snapshot.h"
 #include "observe/profile/profile.h"
@@ -61,7 +62,7 @@ static const struct pprof_kind mutex_kind = {
 static bool memos_grow(struct wait_collector *c, size_t n)
 {
 	size_t cap = c->memos;
-	struct wait_memo *memo = trace_counts_grow(c->memo, &cap, n, sizeof(*memo));
+	struct wait_memo *memo = array_grow(c->memo, &cap, n, sizeof(*memo));
 
 	if (!memo)
 		return false;

@@ -8,23 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CAP_MIN = 64 };
-
-void *trace_counts_grow(void *array, size_t *cap, size_t want, size_t size)
-{
-	size_t more = max_of(*cap * 2, (size_t)CAP_MIN);
-	void *p;
-
-	if (array && want <= *cap)
-		return array;
-	while (more < want)
-		more *= 2;
-	p = realloc(array, more * size);
-	if (p)
-		*cap = more;
-	return p;
-}
-
 /* The texts come first: they differ the most, and lie in the entry. */
 static int by_sample(const void *a, const void *b)
 {

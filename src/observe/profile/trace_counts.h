@@ -36,10 +36,6 @@ struct trace_counts {
 struct trace_count *trace_counts_find(struct trace_counts *t, const struct trace_count *key);
 void trace_counts_free(struct trace_counts *t);
 
-/* Return the array with room for `want` elements of `size` bytes, grown by doubling *cap; NULL
- * without memory: then the array is unchanged. */
-void *trace_counts_grow(void *array, size_t *cap, size_t want, size_t size);
-
 /* Write the label of a G: its name, or "id 17". */
 void trace_counts_green(char text[TRACE_COUNTS_TEXT], uint64_t id, const char *name);
 
