@@ -28,27 +28,18 @@
 
 #endif
 
-/* The caller's registers are in a frame of 176 bytes at \reg. */
+/* The caller's registers are in a frame of 176 bytes at \reg: fpcr is between x28 and x29. */
 	.macro	CFI_FRAME reg
 	.cfi_def_cfa \reg, 176
-	.cfi_offset d8, -176
-	.cfi_offset d9, -168
-	.cfi_offset d10, -160
-	.cfi_offset d11, -152
-	.cfi_offset d12, -144
-	.cfi_offset d13, -136
-	.cfi_offset d14, -128
-	.cfi_offset d15, -120
-	.cfi_offset x19, -112
-	.cfi_offset x20, -104
-	.cfi_offset x21, -96
-	.cfi_offset x22, -88
-	.cfi_offset x23, -80
-	.cfi_offset x24, -72
-	.cfi_offset x25, -64
-	.cfi_offset x26, -56
-	.cfi_offset x27, -48
-	.cfi_offset x28, -40
+	.set	cfi_at, -176
+	.irp r, d8, d9, d10, d11, d12, d13, d14, d15
+	.cfi_offset \r, cfi_at
+	.set	cfi_at, cfi_at + 8
+	.endr
+	.irp r, x19, x20, x21, x22, x23, x24, x25, x26, x27, x28
+	.cfi_offset \r, cfi_at
+	.set	cfi_at, cfi_at + 8
+	.endr
 	.cfi_offset x29, -16
 	.cfi_offset x30, -8
 	.endm
