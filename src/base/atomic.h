@@ -69,4 +69,14 @@
 #define own_dec(p) (st_rel((p), ld_rlx(p) - 1), fence_light()) /* ORD(preempt) */
 #endif
 
+/* Raise *p to v, unless it is larger. */
+#define raise_rlx(p, v)                                                                            \
+	do {                                                                                       \
+		__auto_type raise_v = (v);                                                         \
+		__typeof__(raise_v) raise_was = ld_rlx(p);                                         \
+                                                                                                   \
+		while (raise_was < raise_v && !cas_rlx((p), &raise_was, raise_v))                  \
+			;                                                                          \
+	} while (0)
+
 #endif

@@ -94,15 +94,6 @@ static bool is_running(struct p *pp)
 	return (ld_rlx(&pp->status) & P_STATUS_MASK) == P_RUNNING;
 }
 
-/* Called by sysmon and gmp_stats_get. */
-static void raise_to(int64_t *longest, int64_t ns)
-{
-	int64_t before = ld_rlx(longest);
-
-	while (ns > before && !cas_rlx(longest, &before, ns))
-		;
-}
-
 static uint64_t head_if_any(uint64_t *head_of, uint32_t *tail_of)
 {
 	uint64_t head = ld_rlx(head_of);
@@ -131,11 +122,11 @@ static void watch_queue(struct watched_run *w, struct p *pp, int64_t now)
 	bool same_next = w->next && w->next == ld_rlx(&pp->runnext);
 
 	if (same_first || same_yielded || same_next)
-		raise_to(&sched.longest.queued, now - w->queued_since);
+		raise_rlx(&sched.longest.queued, now - w->queued_since);
 	else
 		begin_queue(w, pp, now);
 	if (!ld_rlx(&sched.virtual_now))
-		raise_to(&sched.longest.queued, (int64_t)time_between(timers_next(pp), now));
+		raise_rlx(&sched.longest.queued, (int64_t)time_between(timers_next(pp), now));
 }
 
 void latency_watch(struct p *pp, int64_t now)
@@ -145,7 +136,7 @@ void latency_watch(struct p *pp, int64_t now)
 	bool runs = is_running(pp);
 
 	if (runs && steps == w->steps && w->since != NEVER) {
-		raise_to(&sched.longest.run, now - w->since);
+		raise_rlx(&sched.longest.run, now - w->since);
 		watch_queue(w, pp, now);
 		return;
 	}
@@ -160,5 +151,5 @@ void latency_note_running(struct p *pp, int64_t now)
 	int64_t since = ld_rlx(&pp->watched.since);
 
 	if (steps == run_steps(pp) && is_running(pp) && since <= now)
-		raise_to(&sched.longest.run, now - since);
+		raise_rlx(&sched.longest.run, now - since);
 }

@@ -83,11 +83,8 @@ static gmp_latency latency_in_ns(const struct latency *l, double scale)
  * since the length of a tick is measured at each call. */
 static uint64_t longest_told(uint64_t *told, uint64_t ns)
 {
-	uint64_t before = ld_rlx(told);
-
-	while (ns > before && !cas_rlx(told, &before, ns))
-		;
-	return max_of(ns, before);
+	raise_rlx(told, ns);
+	return ld_rlx(told);
 }
 
 /* n: Ps.  One cause after the other: the histograms of all take 8 KiB, and the caller's stack may

@@ -338,12 +338,11 @@ static void note_depth(const struct g *gp)
 		add_rlx(&check.lost, 1);
 		return;
 	}
-	size_t bytes = depth(gp), most = ld_rlx(&e->most);
+	size_t bytes = depth(gp);
 
 	add_rlx(&e->n, 1);
-	while (bytes > most && !cas_rlx(&e->most, &most, bytes))
-		;
-	if (bytes >= most)
+	raise_rlx(&e->most, bytes);
+	if (bytes >= ld_rlx(&e->most))
 		st_rlx(&e->class, (size_t)1 << gp->stack_class);
 }
 
