@@ -139,11 +139,9 @@ struct page {
 	char text[3500];
 };
 
-/* Move l to the page. l is empty afterwards. A truncated line still ends with a newline. */
+/* Move l to the page. l is empty afterwards. */
 static void page_add(struct page *page, struct line *l)
 {
-	if (l->n == sizeof(l->text))
-		l->text[l->n - 1] = '\n';
 	if (page->n + l->n > sizeof(page->text)) {
 		text_write_sig(STDERR_FILENO, page->text, page->n);
 		page->n = 0;

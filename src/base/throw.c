@@ -32,6 +32,8 @@ static void line_char(struct line *l, char c)
 {
 	if (l->n < sizeof(l->text))
 		l->text[l->n++] = c;
+	if (l->n == sizeof(l->text))
+		l->text[l->n - 1] = '\n';
 }
 
 void line_str_sig(struct line *l, const char *s)
@@ -151,8 +153,6 @@ void text_write_sig(int fd, const char *text, size_t n)
 
 void line_write_sig(struct line *l, int fd)
 {
-	if (l->n == sizeof(l->text))
-		l->text[l->n - 1] = '\n';
 	text_write_sig(fd, l->text, l->n);
 	l->n = 0;
 }

@@ -31,9 +31,9 @@ void gmp__fatal_describe(describe_fn fn);
 /* Write the backtrace of the caller to fd, one frame a line. */
 void gmp__backtrace(int fd);
 
-/* A message line. What does not fit in text is cut off. */
 struct symcache;
 
+/* A message line. What does not fit in text is cut off; the text then ends with a newline. */
 struct line {
 	char text[512];
 	size_t n;
@@ -53,8 +53,7 @@ void line_green_sig(struct line *l, uint64_t id, const char *name, uintptr_t ent
 /* `    #3 0x5581 f+0x2a (prog+0x1581)`: a line of a backtrace. */
 void line_frame_sig(struct line *l, int number, uintptr_t pc);
 
-/* Write the line, which is empty afterwards. A line that was cut off ends with a newline all the
- * same. */
+/* Write the line, which is empty afterwards. */
 void line_write_sig(struct line *l, int fd);
 /* Write all n bytes, or as many as fd accepts. */
 void text_write_sig(int fd, const char *text, size_t n);

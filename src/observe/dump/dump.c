@@ -112,8 +112,6 @@ static void put_line(struct dump *d)
 {
 	struct line *l = &d->line;
 
-	if (l->n == sizeof(l->text))
-		l->text[l->n - 1] = '\n';
 	if (d->n + l->n > sizeof(d->out))
 		flush(d);
 	__builtin_memcpy(d->out + d->n, l->text, l->n);
