@@ -24,6 +24,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/dlist.h"
 #include "base/mem.h"
 #include "base/object.h"
 #include "base/throw.h"
@@ -36,9 +37,9 @@ enum { RETRY_NS = 20 * US }; /* TICK-3; not measured */
 
 struct tick {
 	struct timer timer;
-	gmp_chan *c;               /* (c) */
-	int64_t first, period;     /* (c) */
-	struct tick *link, **from; /* under the list's lock */
+	gmp_chan *c;             /* (c) */
+	int64_t first, period;   /* (c) */
+	struct tick *next, **at; /* under the list's lock */
 };
 
 static struct {
@@ -54,22 +55,15 @@ static void tick_list(struct tick *t)
 		list.run = t->c->run;
 		list.first = NULL;
 	}
-	t->link = list.first;
-	t->from = &list.first;
-	if (t->link)
-		t->link->from = &t->link;
-	list.first = t;
+	dlist_add(&list.first, t);
 	unlock(&list.lock, LR_TICKS);
 }
 
 static void tick_unlist(struct tick *t)
 {
 	lock(&list.lock, LR_TICKS);
-	if (list.run == t->c->run) {
-		*t->from = t->link;
-		if (t->link)
-			t->link->from = t->from;
-	}
+	if (list.run == t->c->run)
+		dlist_del(t);
 	unlock(&list.lock, LR_TICKS);
 }
 
@@ -77,7 +71,7 @@ void ticks_release(struct glist *out)
 {
 	lock(&list.lock, LR_TICKS);
 	if (list.run == sched.run)
-		for (struct tick *t = list.first; t; t = t->link)
+		for (struct tick *t = list.first; t; t = t->next)
 			chan_release_external(t->c, out);
 	unlock(&list.lock, LR_TICKS);
 }

@@ -21,6 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/dlist.h"
 #include "base/os.h"
 #include "base/symtab.h"
 #include "enter.h"
@@ -42,7 +43,7 @@ struct known_trace {
 };
 
 struct dump {
-	struct dump *next;
+	struct dump *next, **at;
 	struct os_sink to;
 	dump_fn fn; /* where to write instead; NULL: to `to` */
 	void *fn_arg;
@@ -375,8 +376,7 @@ static struct dump *begin_dump(void)
 	if (!d)
 		return NULL;
 	lock(&under_way.lock, LR_DUMP);
-	d->next = under_way.first;
-	under_way.first = d;
+	dlist_add(&under_way.first, d);
 	unlock(&under_way.lock, LR_DUMP);
 	return d;
 }
@@ -384,12 +384,7 @@ static struct dump *begin_dump(void)
 static void end_dump(struct dump *d)
 {
 	lock(&under_way.lock, LR_DUMP);
-	for (struct dump **at = &under_way.first; *at; at = &(*at)->next) {
-		if (*at == d) {
-			*at = d->next;
-			break;
-		}
-	}
+	dlist_del(d);
 	unlock(&under_way.lock, LR_DUMP);
 	os_release(d->groups, sizeof(*d->groups));
 	os_release(d->locations, sizeof(*d->locations));
