@@ -178,6 +178,8 @@ struct sigaction;
  * switch. So the handler, and all functions that it calls, must be `unsanitized`. A handler that
  * was set by this function must not be queried by sigaction(2), nor the other way round. */
 int os_sigaction(int signo, const struct sigaction *sa, struct sigaction *old);
+/* Return whether the handler, which os_sigaction has set, is still that of the signal. */
+bool os_handler_is(int signo, void (*handler)(int signo));
 
 /* Signals by which the kernel reports a fault to the OS thread that has caused it. */
 static inline bool is_fault_signal(int signo)

@@ -70,6 +70,13 @@ void os_mask(uint64_t block, uint64_t unblock)
 	pthread_sigmask(SIG_UNBLOCK, &u, NULL);
 }
 
+bool os_handler_is(int signo, void (*handler)(int signo))
+{
+	struct sigaction now;
+
+	return os_sigaction(signo, NULL, &now) == 0 && now.sa_handler == handler;
+}
+
 /* --- threads --- */
 
 /* The thread-local area of the program counts against the stack size. If too little remains,

@@ -143,18 +143,6 @@ static int notify_install(int signo)
 	return 0;
 }
 
-static bool is_notify_handler(const struct sigaction *sa)
-{
-	return !(sa->sa_flags & SA_SIGINFO) && sa->sa_handler == on_notify_signal;
-}
-
-static bool has_notify_handler(int signo)
-{
-	struct sigaction now;
-
-	return os_sigaction(signo, NULL, &now) == 0 && is_notify_handler(&now);
-}
-
 /*
  * Count signo as often as it is pending for the process, and remove it from the pending signals: it
  * was sent before the stop.  The restored disposition may end the process.
@@ -175,7 +163,7 @@ static void notify_take_pending(int signo)
 static void notify_restore(int signo)
 {
 	sig.taken[signo] = false;
-	if (has_notify_handler(signo)) {
+	if (os_handler_is(signo, on_notify_signal)) {
 		notify_take_pending(signo);
 		os_sigaction(signo, &sig.old[signo], NULL);
 	}
@@ -395,7 +383,7 @@ static void notify_finish(const struct subscription *a)
 	if (is_last(a)) {
 		notify_restore(a->signo);
 		notify_disposition_changed(a->signo);
-	} else if (has_notify_handler(a->signo)) {
+	} else if (os_handler_is(a->signo, on_notify_signal)) {
 		notify_take_pending(a->signo);
 	}
 	while (ld_acq(&sig.inside)) /* ORD(notify): counts of handlers that have begun */
@@ -452,14 +440,10 @@ static void close_pipe(void)
 
 void notify_fini(void)
 {
-	struct subscription *a;
-
 	notify_restore_all();
 	close_pipe();
-	while ((a = sig.first)) {
+	for (struct subscription *a; (a = sig.first); free(a))
 		sig.first = a->next;
-		free(a);
-	}
 	sig.users = 0;
 	sig.distributing = false;
 }
@@ -468,10 +452,7 @@ void notify_fini(void)
 void notify_forget(void)
 {
 	sig.lock = (struct lock){ 0 };
-	notify_restore_all();
-	st_seq(&sig.inside, 0); /* ORD(notify): the parent's */
-	close_pipe();
 	sig.first = NULL;
-	sig.users = 0;
-	sig.distributing = false;
+	st_seq(&sig.inside, 0); /* ORD(notify): the parent's */
+	notify_fini();
 }

@@ -82,11 +82,10 @@ unsanitized static void dump_on_signal(int signo)
 
 static void restore_locked(void)
 {
-	struct sigaction now;
 	int signo = on.signo;
 
 	st_rlx(&on.signo, 0);
-	if (signo && os_sigaction(signo, NULL, &now) == 0 && now.sa_handler == dump_on_signal)
+	if (signo && os_handler_is(signo, dump_on_signal))
 		os_sigaction(signo, &on.old, NULL);
 }
 
