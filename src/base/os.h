@@ -136,8 +136,6 @@ enum os_peer os_peer(int fd);
 /* Read the first room - 1 bytes of a file as text, with one read. Returns false if it is empty or
  * cannot be read; the text is then "". */
 bool os_read_text(const char *path, char *text, size_t room);
-/* write(2), not interrupted by signals. Returns bytes or -errno. */
-ssize_t os_write(int fd, const void *buf, size_t n);
 
 /* --- a file descriptor of any kind that messages are written to --- */
 struct os_sink {

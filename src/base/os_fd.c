@@ -105,11 +105,6 @@ bool os_read_text(const char *path, char *text, size_t room)
 	return n > 0;
 }
 
-ssize_t os_write(int fd, const void *buf, size_t n)
-{
-	return os_retry(write(fd, buf, n));
-}
-
 int os_nonblock(int fd, bool on)
 {
 	int flags = fcntl(fd, F_GETFL);

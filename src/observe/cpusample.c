@@ -212,21 +212,15 @@ void cpusample_forget(void)
 
 /* --- a session --- */
 
-static void sample_warm_up(void)
-{
-	struct trace t;
-
-	trace_own(&t, 0); /* SAMPLE-2 */
-}
-
 int cpusample_begin(int hz)
 {
 	uint32_t free = 0;
+	struct trace t;
 	int err;
 
 	if (!cas_acq(&sampling.busy, &free, 1u)) /* ORD(sample.busy) */
 		return -EBUSY;
-	sample_warm_up();
+	trace_own(&t, 0); /* SAMPLE-2 */
 	sampling.next = sampling.drained = sampling.lost = 0;
 	sampling.slot = os_reserve(SLOTS * sizeof(*sampling.slot));
 	err = sampling.slot ? sample_install() : -ENOMEM;

@@ -187,13 +187,15 @@ static void fill_location(struct pc_map *c, struct code_location *p, const struc
 		c->mapping[p->mapping].lines = true;
 }
 
-/* Return how many different addresses the sorted array has. */
-static size_t count_once(const uintptr_t *pc, size_t n)
+/* Sort the array, and drop what is there twice. Return how many are left. */
+static size_t sort_once(uintptr_t *pc, size_t n)
 {
 	size_t m = 0;
 
+	qsort(pc, n, sizeof(*pc), by_pc);
 	for (size_t i = 0; i < n; i++)
-		m += i == 0 || pc[i] != pc[i - 1];
+		if (m == 0 || pc[i] != pc[m - 1])
+			pc[m++] = pc[i];
 	return m;
 }
 
@@ -207,16 +209,14 @@ int pc_map_fill(struct pc_map *c, const uintptr_t *pc, size_t n)
 	if (!sorted)
 		return -ENOMEM;
 	memcpy(sorted, pc, n * sizeof(*pc));
-	qsort(sorted, n, sizeof(*sorted), by_pc);
-	c->n = count_once(sorted, n);
+	c->n = sort_once(sorted, n);
 	s = calloc(c->n + 1, sizeof(*s));
 	c->location = calloc(c->n + 1, sizeof(*c->location));
 	if (s && c->location)
 		err = read_mappings(c);
 	if (!err) {
-		for (size_t i = 0, k = 0; i < n; i++)
-			if (i == 0 || sorted[i] != sorted[i - 1])
-				s[k++].pc = sorted[i];
+		for (size_t i = 0; i < c->n; i++)
+			s[i].pc = sorted[i];
 		srcline_find_all(s, c->n);
 		for (size_t i = 0; i < c->n; i++)
 			fill_location(c, &c->location[i], &s[i]);

@@ -92,7 +92,7 @@ static void flush_out(void)
 	size_t at = 0;
 
 	while (at < file->n && !file->err) {
-		ssize_t n = os_write(file->fd, file->out + at, file->n - at);
+		ssize_t n = os_retry(write(file->fd, file->out + at, file->n - at));
 
 		if (n >= 0) {
 			at += (size_t)n;
