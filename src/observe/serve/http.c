@@ -116,24 +116,15 @@ bool debug_host_allowed(const char *host, size_t n, const char *name)
 {
 	struct part rest = { host, n }, in;
 
-	if (n == 0)
-		return false;
-	if (host[0] == '[') {
-		const char *end = memchr(host, ']', n);
-
-		if (!end)
-			return false;
-		in = (struct part){ host + 1, (size_t)(end - host - 1) };
-		rest = (struct part){ end + 1, n - in.n - 2 };
-		return is_address(in, AF_INET6) && is_port(rest);
+	if (n && host[0] == '[') {
+		rest = (struct part){ host + 1, n - 1 };
+		in = part_until(&rest, ']');
+		return in.n < n - 1 && is_address(in, AF_INET6) && is_port(rest);
 	}
-	in = rest;
-	in.n = part_until(&(struct part){ host, n }, ':').n;
-	rest = (struct part){ host + in.n, n - in.n };
-	if (!is_port(rest))
-		return false;
-	return is_address(in, AF_INET) || part_is_word(in, "localhost") ||
-	       (name[0] && part_is_word(in, name));
+	in = part_until(&rest, ':');
+	rest = (struct part){ host + in.n, n - in.n }; /* with the colon */
+	return is_port(rest) && (is_address(in, AF_INET) || part_is_word(in, "localhost") ||
+				 (name[0] && part_is_word(in, name)));
 }
 
 /* --- the request line --- */
