@@ -61,14 +61,14 @@ leaves_by_jump static int exit_traced_g0(void *arg)
 	return ld_rlx(&sched.untraced.exit)(m);
 }
 
-/* RECORD-2, after gmp__recording has changed. */
-static void set_hooks(bool on)
+static void record_cputime(bool on)
 {
 	static const struct leave_steps traced = { .park = park_traced_g0,
 						   .yield = yield_traced_g0,
 						   .exit = exit_traced_g0 };
 
-	leave_trace(on ? &traced : NULL);
+	emit_account(on);
+	leave_trace(on ? &traced : NULL); /* RECORD-2: after gmp__recording has changed */
 }
 
 /* --- what is recorded; under rec.lock --- */
@@ -86,18 +86,15 @@ static int account_locked(void)
 	if (!err) {
 		if (!(recording() & RECORD_CPU))
 			cputime_on();
-		emit_account(true);
-		set_hooks(true);
+		record_cputime(true);
 	}
 	return err;
 }
 
 static void unaccount_locked(void)
 {
-	if (wants_cputime())
-		return;
-	emit_account(false);
-	set_hooks(false);
+	if (!wants_cputime())
+		record_cputime(false);
 }
 
 /* --- traces --- */
