@@ -63,11 +63,9 @@ static const struct debug_word {
 /* The text of a failed start; valid until the next start. */
 static char refusal[360];
 
-static int refuse(int err, const char **why, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-
 /* Returns err, with *why set to the formatted text. */
-static int refuse(int err, const char **why, const char *fmt, ...)
+static __attribute__((format(printf, 3, 4))) int refuse(int err, const char **why, const char *fmt,
+							...)
 {
 	va_list ap;
 

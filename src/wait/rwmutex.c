@@ -146,9 +146,7 @@ int gmp_rwmutex_rlock_until(gmp_rwmutex *rw, int64_t deadline)
 		return 0;
 	int late = too_late(deadline);
 
-	if (late)
-		return late;
-	return rlock_slow(&rw->m, 0, deadline);
+	return late ? late : rlock_slow(&rw->m, 0, deadline);
 }
 
 /* True if the word s has one reader, the caller, and a parked writer waits for it. */
@@ -279,9 +277,7 @@ int gmp_rwmutex_lock_until(gmp_rwmutex *rw, int64_t deadline)
 		return 0;
 	int late = too_late(deadline);
 
-	if (late)
-		return late;
-	return wlock_slow(&rw->m, 0, deadline);
+	return late ? late : wlock_slow(&rw->m, 0, deadline);
 }
 
 int gmp_rwmutex_unlock(gmp_rwmutex *rw)

@@ -57,10 +57,8 @@ static struct {
 
 /* --- writing --- */
 
-static void add(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
 /* Append to the line. What does not fit is cut off. */
-static void add(const char *fmt, ...)
+static __attribute__((format(printf, 1, 2))) void add(const char *fmt, ...)
 {
 	size_t room = sizeof(st.text) - 1 - st.n; /* 1: the newline */
 	va_list ap;
