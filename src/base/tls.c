@@ -26,16 +26,10 @@ noinline void gmp__forget_host(void)
 	tls_host = NULL;
 }
 
-noinline ptrdiff_t gmp__tls_m_offset(void)
+noinline void gmp__tls_offsets(ptrdiff_t *m, ptrdiff_t *host)
 {
-	__asm__ volatile("");
-	return (char *)&gmp__tls_m - (char *)arch_tp();
-}
-
-noinline ptrdiff_t gmp__tls_host_offset(void)
-{
-	__asm__ volatile("");
-	return (char *)&tls_host - (char *)arch_tp();
+	*m = (char *)&gmp__tls_m - (char *)arch_tp();
+	*host = (char *)&tls_host - (char *)arch_tp();
 }
 
 /* The same variable of the OS thread. */

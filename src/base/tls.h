@@ -50,9 +50,8 @@ void gmp__setm_abandoned(struct m *m);
  * Async-signal-safe. gmp__forget_host: the child of a fork, whose only thread has that block. */
 void *gmp__tls_host(void);
 void gmp__forget_host(void);
-/* Where both are, from the thread pointer. */
-ptrdiff_t gmp__tls_m_offset(void);
-ptrdiff_t gmp__tls_host_offset(void);
+/* Where gmp__tls_m and the host are, from the thread pointer. */
+void gmp__tls_offsets(ptrdiff_t *m, ptrdiff_t *host);
 
 /* Where the green-thread locals of an external thread are: see wait/fls.c. */
 struct locals;

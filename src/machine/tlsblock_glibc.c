@@ -47,10 +47,8 @@ enum {
 	IDS_OF_PID = TIDS >> PID_BITS,
 	HEAD_BEGIN = TLS_VARIABLES_BELOW ? 24 : 0,
 	HEAD_END = TLS_VARIABLES_BELOW ? 80 : 8,
-	TCB_SELF = 16,
 	CANCEL_DISABLED = 1,
 	KEY_ROUNDS = 4, /* PTHREAD_DESTRUCTOR_ITERATIONS */
-	ROBUST_BYTES = 24,
 	CODE_NOTE = -1004, /* with signal 33; those with others: posix/signal/siginfo.c */
 	SHORT_ZERO = 256,  /* bytes */
 };
@@ -299,7 +297,7 @@ static void empty_robust(char *tp)
 
 static void fill_robust(char *tp)
 {
-	memcpy(tp + lay->robust, arch_tp() + lay->robust, ROBUST_BYTES); /* the offset in it */
+	memcpy(tp + lay->robust, arch_tp() + lay->robust, TLS_ROBUST_BYTES); /* the offset in it */
 	empty_robust(tp);
 }
 
@@ -312,7 +310,7 @@ static void fill_thread(char *tp, int tid)
 	memcpy(tp + lay->self + HEAD_BEGIN, own + lay->self + HEAD_BEGIN, HEAD_END - HEAD_BEGIN);
 	if (TLS_VARIABLES_BELOW) {
 		write_word(tp, 0, tp);
-		write_word(tp, TCB_SELF, tp);
+		write_word(tp, TLS_TCB_SELF, tp);
 	}
 	write_int(tp, lay->tid, tid);
 	fill_robust(tp);
@@ -375,7 +373,7 @@ void tlsblock_free(struct tlsblock *b)
 void tlsblock_prepare(struct tlsblock *b, char *stack, size_t bytes)
 {
 	char *tp = (char *)b;
-	ptrdiff_t from = lay->robust + ROBUST_BYTES;
+	ptrdiff_t from = lay->robust + TLS_ROBUST_BYTES;
 
 	/* handlers of pthread_cleanup_push that the former green thread did not leave */
 	zero(tp + from, (size_t)(lay->cancel - from));
@@ -728,7 +726,7 @@ void tlsblock_own(struct tlsblock *b, char *stack, size_t bytes)
 	forked.loaded = forked.second = NULL;
 	tlsblock_prepare(b, stack, bytes);
 	write_int(tp, lay->tid, (int)syscall(SYS_set_tid_address, tls_at(tp, lay->tid)));
-	syscall(SYS_set_robust_list, tp + lay->robust, ROBUST_BYTES);
+	syscall(SYS_set_robust_list, tp + lay->robust, TLS_ROBUST_BYTES);
 	if (lay->cache) /* TLSBLOCK-6: otherwise the next load would lose it */
 		write_word(tp, lay->cache, *(void **)tls_at(arch_tp(), lay->cache));
 }
@@ -752,8 +750,7 @@ static bool handles_setxid(void)
 static void probe_locked(void)
 {
 	ids_begin();
-	gmp__tlsblock_at.m = gmp__tls_m_offset();
-	gmp__tlsblock_at.host = gmp__tls_host_offset();
+	gmp__tls_offsets(&gmp__tlsblock_at.m, &gmp__tlsblock_at.host);
 	probe.err = tlslayout_probe(&probe.why);
 	gmp__tlsblock_at.cache = lay->cache;
 	gmp__tlsblock_at.no_cache = lay->no_cache;

@@ -92,7 +92,12 @@ struct tls_slots {
 	} slot[];
 };
 
-enum { TLS_KEYS_PER_TABLE = 32, TLS_KEY_TABLES = 32 };
+enum {
+	TLS_KEYS_PER_TABLE = 32,
+	TLS_KEY_TABLES = 32,
+	TLS_ROBUST_BYTES = 24, /* of the head of the robust mutexes, which the kernel reads */
+	TLS_TCB_SELF = 16,     /* of the ABI of x86-64: the word at fs:16 */
+};
 
 extern struct tls_layout gmp__tls_layout;
 

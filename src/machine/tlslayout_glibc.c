@@ -58,11 +58,9 @@ enum {
 	PROBE_STACK = 256 * 1024,
 	LOCK_POLLS = 20000,
 	MARK_BYTES = 1024,
-	ROBUST_BYTES = 24,
 	RSEQ_BYTES = 32,
 	PROBE_BYTES = 504, /* a size that malloc caches */
 	HEAP_WORDS = 4,   /* of libc, that the first malloc of a thread changes: at most 2 so far */
-	TCB_SELF = 16,    /* of the ABI: the word at fs:16 */
 	TCB_THREADS = 24, /* int: other threads exist */
 };
 
@@ -205,6 +203,12 @@ struct span {
 	size_t bytes;
 };
 
+static void wait_for(sem_t *s)
+{
+	while (sem_wait(s)) /* a signal ends it */
+		;
+}
+
 static void key_ended(void *value)
 {
 	(void)value;
@@ -232,7 +236,7 @@ static const char *look_at_header(char *tp)
 	if ((char *)pthread_self() != tp + lay->self)
 		return "the thread struct is not at the same place in each thread";
 #if defined(__x86_64__)
-	if (*(void **)tp != tp || *(void **)(tp + TCB_SELF) != tp || lay->self != 0)
+	if (*(void **)tp != tp || *(void **)(tp + TLS_TCB_SELF) != tp || lay->self != 0)
 		return "the thread pointer is not the address of glibc's thread struct";
 	if (*(int *)(tp + TCB_THREADS) != 1)
 		return "the flag for several threads is elsewhere";
@@ -258,13 +262,13 @@ static const char *look_at_robust(char *tp)
 	size_t bytes = 0;
 
 	lay->robust = (lay->tid & -word) + 2 * word;
-	while (lay->robust <= lay->cancel - ROBUST_BYTES && !is_empty_list(tp + lay->robust))
+	while (lay->robust <= lay->cancel - TLS_ROBUST_BYTES && !is_empty_list(tp + lay->robust))
 		lay->robust += word;
-	if (lay->robust > lay->cancel - ROBUST_BYTES)
+	if (lay->robust > lay->cancel - TLS_ROBUST_BYTES)
 		return "the list of robust mutexes is elsewhere";
 	if (syscall(SYS_get_robust_list, 0, &kernels, &bytes))
 		return NULL; /* not to be compared: qemu-user, or a filter of system calls */
-	return kernels == tp + lay->robust && bytes == ROBUST_BYTES
+	return kernels == tp + lay->robust && bytes == TLS_ROBUST_BYTES
 		       ? NULL
 		       : "the kernel has another list of robust mutexes";
 }
@@ -500,8 +504,7 @@ static void *look_at_thread(void *unused)
 	}
 	pthread_setspecific(real.key, NULL);
 	sem_post(&real.was_read);
-	while (sem_wait(&real.end))
-		;
+	wait_for(&real.end);
 	return unused;
 }
 
@@ -576,8 +579,7 @@ static void *make_thread(void *unused)
 {
 	pthread_t t;
 
-	while (sem_wait(&real.begin))
-		;
+	wait_for(&real.begin);
 	if (!os_thread_start(&t, do_nothing, NULL, real.bytes, NULL))
 		pthread_join(t, NULL);
 	return unused;
@@ -635,19 +637,13 @@ static int start_on_probe_stack(pthread_t *t)
 	return err ? -EAGAIN : 0;
 }
 
-static void wait_until_read(void)
-{
-	while (sem_wait(&real.was_read))
-		;
-}
-
 static int look_at_detached_thread(const char **wrong)
 {
 	pthread_t t;
 
 	if (pthread_create(&t, NULL, detach_and_look, NULL))
 		return -EAGAIN;
-	wait_until_read();
+	wait_for(&real.was_read);
 	if (!real.is_detached)
 		*wrong = "the mark of a detached thread is not found";
 	return 0;
@@ -660,7 +656,7 @@ static int look_at_threads(const char **wrong)
 
 	if (err)
 		return err;
-	wait_until_read();
+	wait_for(&real.was_read);
 	*wrong = real.wrong;
 	if (!*wrong)
 		err = look_at_detached_thread(wrong);
