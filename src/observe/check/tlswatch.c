@@ -54,9 +54,9 @@ struct var {
 };
 
 struct g_record {
-	uint32_t m;                           /* id + 1 of the M that the G left */
-	unsigned char written[VARS_MOST / 8]; /* a bit per variable: the G wrote it */
-	unsigned char values[];               /* at the last wait */
+	uint32_t m;              /* id + 1 of the M that the G left */
+	bool written[VARS_MOST]; /* by the G */
+	unsigned char values[];  /* at the last wait */
 };
 
 struct m_record {
@@ -176,7 +176,7 @@ static void *read_fresh(void *unused)
 
 /* --- at a switch --- */
 
-/* Step 1: updates the record of m and the bits of g. */
+/* Step 1: updates the record of m, and g->written. */
 NOT_SANITIZED static void compare(struct m *m, const struct g *gp, struct g_record *g)
 {
 	struct m_record *r = record_of_m(m);
@@ -184,15 +184,14 @@ NOT_SANITIZED static void compare(struct m *m, const struct g *gp, struct g_reco
 	for (int i = 0; r && i < watch.n; i++) {
 		const struct var *v = &watch.vars[i];
 		const unsigned char *now = here(v);
-		unsigned char bit = (unsigned char)(1u << i % 8);
 
 		if (!values_equal(now, r->values + v->slot, v->size)) {
 			values_copy(r->values + v->slot, now, v->size);
 			r->writer[i] = gp->id;
-			g->written[i / 8] |= bit;
+			g->written[i] = true;
 		}
 		if (values_equal(now, watch.fresh + v->slot, v->size))
-			g->written[i / 8] &= (unsigned char)~bit;
+			g->written[i] = false;
 	}
 }
 
@@ -205,10 +204,7 @@ bool tlswatch_leave(struct m *m, const struct g *gp)
 	compare(m, gp, g);
 	values_copy_all(g->values);
 	g->m = (uint32_t)m->id + 1;
-	for (int i = 0; i < VARS_MOST / 8; i++)
-		if (g->written[i])
-			return true;
-	return false;
+	return memchr(g->written, true, sizeof(g->written));
 }
 
 void tlswatch_exit(struct m *m, const struct g *gp)
@@ -218,7 +214,7 @@ void tlswatch_exit(struct m *m, const struct g *gp)
 	struct g_record *g = record_of_g(gp);
 
 	compare(m, gp, g);
-	memset(g->written, 0, VARS_MOST / 8);
+	memset(g->written, 0, sizeof(g->written));
 }
 
 /* `counter of libx.so` */
@@ -253,12 +249,10 @@ NOT_SANITIZED bool tlswatch_arrive(struct m *m, const struct g *gp, struct line 
 
 	for (int i = 0; i < watch.n; i++) {
 		struct var *v = &watch.vars[i];
-		unsigned char bit = (unsigned char)(1u << i % 8);
 
-		if (!(g->written[i / 8] & bit) ||
-		    values_equal(here(v), g->values + v->slot, v->size))
+		if (!g->written[i] || values_equal(here(v), g->values + v->slot, v->size))
 			continue;
-		g->written[i / 8] &= (unsigned char)~bit;
+		g->written[i] = false;
 		if (add_rlx(&v->reports, 1) == 0) {
 			name_var(l, v);
 			tlswatch_name_writer(l, "wrote", r->writer[i], g->m != (uint32_t)m->id + 1);
