@@ -2,8 +2,6 @@
 /* Call target for aarch64: each instruction is one word of 32 bits. */
 #include "machine/calltarget.h"
 
-#include <string.h>
-
 #include "base/os.h"
 
 enum { INSN = 4 };

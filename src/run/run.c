@@ -62,7 +62,6 @@
 #include "run/shutdown.h"
 #include "sched.h"
 #include "spawn.h"
-#include "stall.h"
 #include "sys/notify.h"
 #include "sys/resolve.h"
 #include "variant/abandon.h"

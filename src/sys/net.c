@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -40,7 +40,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -52,7 +51,6 @@
 #include "io/cleanup.h"
 #include "io/fd.h"
 #include "monitor/faultsig.h"
-#include "park.h"
 
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434

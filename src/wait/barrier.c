@@ -15,9 +15,6 @@
  *              barrier_unwait, or when BARRIER-2 dequeues its waiter.  A call whose deadline has
  *              passed before it has to wait never arrives.
  */
-#include <errno.h>
-
-#include "base/os.h"
 #include "parkinglot.h"
 #include "variant.h"
 #include "waiter.h"

@@ -60,7 +60,6 @@
  *           reads the statuses, so at least one of both sees the other (model/long.pml).
  */
 #include "base/os.h"
-#include "base/throw.h"
 #include "enter.h"
 #include "handoff.h"
 #include "m.h"

@@ -21,14 +21,10 @@
  *           waiter that is cancelled before that dequeues itself under the bucket lock, so its
  *           stack is valid until then.
  */
-#include <errno.h>
-
-#include "base/os.h"
 #include "base/throw.h"
 #include "parkinglot.h"
 #include "variant.h"
 #include "wait/mutex.h"
-#include "wait/sync.h"
 
 struct cond_release {
 	struct bucket *b;

@@ -63,7 +63,6 @@
 
 #include <errno.h>
 
-#include "base/os.h"
 #include "base/throw.h"
 #include "proc.h"
 #include "ready.h"

@@ -45,7 +45,6 @@
  * Verified by model/mutex.pml with -DQUICK.  Lost wakeup without step 3 of the waiter: mutant
  * NO_FENCE; without step 4 of the owner: mutant NO_RECHECK_IN_UNLOCK.
  */
-#include "base/os.h"
 #include "wait/mutex.h"
 
 enum { LOCKED = MUTEX_LOCKED, PARKED = MUTEX_PARKED, WOKEN = MUTEX_WOKEN };

@@ -61,7 +61,6 @@
  */
 #include <errno.h>
 
-#include "base/os.h"
 #include "base/throw.h"
 #include "variant.h"
 #include "wait/mutex.h"

@@ -23,7 +23,6 @@
  */
 #include <errno.h>
 
-#include "base/os.h"
 #include "parkinglot.h"
 #include "variant.h"
 

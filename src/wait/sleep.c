@@ -26,7 +26,6 @@
  *               timer_fires or by the thread that has disarmed or armed the timer.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/finding.h"

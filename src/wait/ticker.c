@@ -21,7 +21,6 @@
  */
 #include "wait/ticker.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "base/dlist.h"

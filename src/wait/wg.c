@@ -19,9 +19,6 @@
  * Rejected: counting down by an addition too, as Go does.  The counter would be 0 with WAITERS
  * still set, and clearing WAITERS would be an access after the last.
  */
-#include <errno.h>
-
-#include "base/os.h"
 #include "base/throw.h"
 #include "parkinglot.h"
 #include "variant.h"

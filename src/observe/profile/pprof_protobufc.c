@@ -9,7 +9,6 @@
 #include "observe/profile/pprof.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <search.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Pages of the debug server: the table of all paths, the index, and the dumps. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

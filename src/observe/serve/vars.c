@@ -9,7 +9,6 @@
  * (observe/dump/snapshot.h). A candidate that has been woken or has ended between the steps is left
  * out.
  */
-#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -23,7 +23,6 @@
 
 #include "base/os.h"
 #include "g.h"
-#include "m.h"
 #include "observe/dump/snapshot.h"
 #include "runq.h"
 
