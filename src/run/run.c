@@ -338,6 +338,15 @@ static struct m *first_m_new(void)
 	return m;
 }
 
+/* A start has failed: frees m, the first M, which may be NULL, and undoes run_begin.  Returns err. */
+static int start_failed(struct m *m, int err)
+{
+	if (m)
+		m_free(m);
+	run_undo();
+	return err;
+}
+
 /* --- stop --- */
 
 /* GRACE_NS: how long a run that ends waits for Gs that make no call; many computations end in a
@@ -456,12 +465,8 @@ static int run_main(gmp_fn fn, void *arg, const gmp_config *cfg, uintptr_t calle
 	struct m *m = first_m_new();
 	struct g *gp = m ? green_new(fn, arg, 0, 0, &err) : NULL;
 
-	if (!gp || (err = sysmon_start())) {
-		if (m)
-			m_free(m);
-		run_undo();
-		return err ? err : -ENOMEM;
-	}
+	if (!gp || (err = sysmon_start()))
+		return start_failed(m, err ? err : -ENOMEM);
 	sched.main = gp;
 	st_rlx(&gp->made_at, called_from);
 	trace_ready(gp, QUEUE_RUNNEXT, GMP_LATENCY_SPAWN);
@@ -535,15 +540,6 @@ static struct g *adopted_g(struct m *m, const struct adoption *a)
 	return gp;
 }
 
-static int adopt_failed(struct m *m, char *g0)
-{
-	os_release(g0, ADOPT_STACK);
-	if (m)
-		m_free(m);
-	run_undo();
-	return -ENOMEM;
-}
-
 int run_adopt(const struct adoption *a, const gmp_config *cfg)
 {
 	int err = run_begin(cfg, true);
@@ -555,8 +551,10 @@ int run_adopt(const struct adoption *a, const gmp_config *cfg)
 	struct tlsblock *host = gp ? tlsblock_second(owntls_block(gp)) : NULL;
 	char *g0 = host ? os_reserve(ADOPT_STACK) : NULL;
 
-	if (!g0 || os_guard_protect(g0, PAGE) || sysmon_start())
-		return adopt_failed(m, g0);
+	if (!g0 || os_guard_protect(g0, PAGE) || sysmon_start()) {
+		os_release(g0, ADOPT_STACK);
+		return start_failed(m, -ENOMEM);
+	}
 	fls_return(gp);
 	sched.library = false; /* gmp_stop does not end this run */
 	sched.main = m->first = gp;
@@ -578,12 +576,8 @@ static int run_start(const gmp_config *cfg)
 	struct m *m = first_m_new();
 
 	err = m ? sysmon_start() : -ENOMEM;
-	if (err) {
-		if (m)
-			m_free(m);
-		run_undo();
-		return err;
-	}
+	if (err)
+		return start_failed(m, err);
 	sched.nstarting = 1; /* from RUN_ON on, gmp_stop may run: it waits for the thread by this */
 	st_seq(&sched.state, RUN_ON); /* ORD(run) */
 	err = m_start(m);
