@@ -160,7 +160,7 @@ void line_write_sig(struct line *l, int fd)
 /* --- backtraces --- */
 
 /* THROW-3: the stack may have little space left. */
-static noinline void print_trace(int fd, uintptr_t first)
+static noinline void print_trace(uintptr_t first)
 {
 	struct line l = { .n = 0 };
 	struct trace t;
@@ -168,13 +168,8 @@ static noinline void print_trace(int fd, uintptr_t first)
 	trace_own(&t, first);
 	for (int i = 0; i < t.n; i++) {
 		line_frame_sig(&l, i, t.pc[i]);
-		line_write_sig(&l, fd);
+		line_write_sig(&l, STDERR_FILENO);
 	}
-}
-
-noinline void gmp__backtrace(int fd)
-{
-	print_trace(fd, trace_caller());
 }
 
 /* --- death --- */
@@ -234,7 +229,7 @@ static noinline void print_death(uintptr_t first, const char *fmt, va_list ap)
 		n += written(snprintf(text + n, room - n, "\n     %s", remedy), room - n);
 	text[n++] = '\n';
 	text_write_sig(STDERR_FILENO, text, n);
-	print_trace(STDERR_FILENO, first);
+	print_trace(first);
 }
 
 noinline void gmp__dying(const char *fmt, ...)

@@ -28,9 +28,6 @@ void gmp__dying(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 typedef size_t (*describe_fn)(char *buf, size_t n);
 void gmp__fatal_describe(describe_fn fn);
 
-/* Write the backtrace of the caller to fd, one frame a line. */
-void gmp__backtrace(int fd);
-
 struct symcache;
 
 /* A message line. What does not fit in text is cut off; the text then ends with a newline. */
