@@ -48,7 +48,7 @@ enum {
 	HEAD_BEGIN = TLS_VARIABLES_BELOW ? 24 : 0,
 	HEAD_END = TLS_VARIABLES_BELOW ? 80 : 8,
 	CANCEL_DISABLED = 1,
-	KEY_ROUNDS = 4, /* PTHREAD_DESTRUCTOR_ITERATIONS */
+	KEY_ROUNDS = 4,    /* PTHREAD_DESTRUCTOR_ITERATIONS */
 	CODE_NOTE = -1004, /* with signal 33; those with others: posix/signal/siginfo.c */
 	SHORT_ZERO = 256,  /* bytes */
 };

@@ -338,7 +338,7 @@ static struct m *first_m_new(void)
 	return m;
 }
 
-/* A start has failed: frees m, the first M, which may be NULL, and undoes run_begin.  Returns err. */
+/* A start has failed: frees m, the first M or NULL, and undoes run_begin.  Returns err. */
 static int start_failed(struct m *m, int err)
 {
 	if (m)
