@@ -127,7 +127,7 @@ static uint8_t p_ask_locked(struct p *pp, uint64_t steps)
 		    ld_rlx(&m->p) == pp && p_steps(pp) == steps && ld_rlx(&sched.state) == RUN_ON;
 	uint8_t now = !mine ? P_KEPT : outside ? P_TAKEN : P_WANTED;
 
-	if (now == P_TAKEN) /* before m can see it, and ask for the short one again */
+	if (now == P_TAKEN) /* before m can see it, and ask for m_slice again */
 		os_thread_slice(m->tid, sched.slice);
 	bool won = cas_acq(&m->taken, &asked, now); /* ORD(preempt) */
 

@@ -556,8 +556,6 @@ leaves_by_jump noinline void mstart(struct m *m)
 
 	m->g0 = (void *)((sp - 1024) & ~(uintptr_t)15);
 	st_rlx(&m->tid, os_thread_id());
-	if (m_slice())
-		os_thread_slice(0, m_slice());
 	m->tp = arch_tp();
 	trace_ends_at((uintptr_t)g_main);
 	m->cxx = cxx_of_thread();

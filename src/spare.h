@@ -28,7 +28,8 @@ void spare_end(void);
 int spare_tid(void); /* of the thread; 0: it does not run yet */
 /* SPARE-1: may sysmon make an M itself? */
 bool spare_may_start(void);
-/* The slice of an M with a P: short while SPARE-1 restricts sysmon; 0: the kernel's default. */
+/* The slice that an M which gets a P again asks for: short while SPARE-1 restricts sysmon; 0: the
+ * default.  A new M has that of its maker: of sysmon or this thread, short. */
 int64_t m_slice(void);
 /* Make a spare M, or let the thread make some, if fewer than SPARES are stopped.  By sysmon, with
  * no lock held; starts the thread at the first call that needs it.  Returns 0, or -errno if there

@@ -59,8 +59,9 @@
 #include "posix/thread/registry.h"
 #include "spare.h"
 
-/* ANSWER_NS: how often the caller checks whether T is gone; not measured. */
-enum { ANSWER_NS = MS, LISTING = 32 * 1024, QUIET_PASSES = 2 };
+/* ANSWER_NS, BEGIN_NS: how often the caller checks whether T is gone, or a thread has begun.  Not
+ * measured. */
+enum { BEGIN_NS = 20 * US, ANSWER_NS = MS, LISTING = 32 * 1024, QUIET_PASSES = 2 };
 
 static struct {
 	pthread_spinlock_t spin;
@@ -163,7 +164,7 @@ static void ask_known(void)
 	enum { OTHERS = 3 };
 
 	while (os_threads_begin())
-		os_yield();
+		os_nap(BEGIN_NS);
 	int n = m_tids(change.tids, (int)countof(change.tids) - OTHERS);
 
 	change.tids[n++] = getpid();

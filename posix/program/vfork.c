@@ -41,6 +41,7 @@
 #include <stdlib.h>
 
 #include "base/os.h"
+#include "spare.h"
 #include "posix/call/hook.h"
 
 /* vfork(2) is clone(CLONE_VM | CLONE_VFORK | SIGCHLD) where it has no number of its own. */
@@ -158,6 +159,8 @@ void gmp__child_begin(void)
 
 void gmp__child_end(void)
 {
+	if (sched.preempts)
+		os_thread_slice(0, m_slice());
 	os_timer_slack(1); /* as in m_main */
 }
 

@@ -92,7 +92,8 @@ uint32_t finding_searches(void)
 	return ld_rlx(&searches);
 }
 
-static bool source_position(uintptr_t pc, char *at, size_t room)
+/* Not inlined: the frame of finding_write is near its limit. */
+static noinline bool source_position(uintptr_t pc, char *at, size_t room)
 {
 	add_rlx(&searches, FINDING_SEARCH + 1 + 1);
 	bool found = srcline_find(pc, at, room);

@@ -14,7 +14,7 @@
  *   OSTHREAD-2  A count of the process's threads is compared only if no thread has counted itself
  *               meanwhile.
  *   -           A thread that leaves the runtime (variant/abandon.h) does not count until it is
- * back.
+ *               back.
  */
 #include <limits.h>
 

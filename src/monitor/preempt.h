@@ -75,7 +75,7 @@
  *              deadlocked.
  *   PREEMPT-4  Any number of Gs may be preempted, and the kernel rotates their OS threads: with n
  *              of them, n + 1 threads and at most one for each further P are in state R.  sysmon,
- *              and beside many of them each M with a P (m_slice of spare.h), ask the kernel for
+ *              the Ms that it makes, and beside many an M that gets a P again, ask the kernel for
  *              OS_SLICE_SHORT, so that they run soon after a wakeup.  For a preempted thread sysmon
  *              asks for a time slice; its M asks for m_slice before it takes a scheduler lock.
  *   -          If no OS thread can be had for the P (max_threads, EAGAIN), the G keeps it:

@@ -51,6 +51,7 @@
 #include "io/cleanup.h"
 #include "io/fd.h"
 #include "monitor/faultsig.h"
+#include "spare.h"
 
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
@@ -317,6 +318,8 @@ static int process_spawn_from_m(struct spawn *s, const posix_spawn_file_actions_
 		os_thread_slice(0, 0);
 	int err = process_spawn_with(s, actions, attr);
 
+	if (sched.preempts)
+		os_thread_slice(0, m_slice());
 	os_timer_slack(slack);
 	return err;
 }

@@ -103,6 +103,7 @@ static bool may_signal(struct m *m, int64_t now)
 	if (state != 'S' || !os_thread_sleep(m->tid, &m->abandon.sleep) || !again || !slept ||
 	    now < m->abandon.ask_after)
 		return false;
+	m->abandon.cpu = -1; /* the sleep that the handler begins again is no new one */
 	m->abandon.ask_after = now + (ASK_AGAIN_NS << m->abandon.asked);
 	m->abandon.asked = (uint8_t)min_of(m->abandon.asked + 1, ASK_DOUBLED);
 	return true;

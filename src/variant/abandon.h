@@ -39,8 +39,8 @@
  *              EINTR, and the handler begins it again.
  *   -          A call that may transfer a part of its data is not signalled (os_thread_sleep).  A
  *              thread is asked in a sleep at growing intervals, so that each sleep ends.  What
- *              remains: between the check and the signal, the thread may enter another system call.
- *              That call returns EINTR, or is short.
+ *              remains: between the check and the signal, or while a computation lasts, the thread
+ *              may enter another system call.  That call returns EINTR, or is short.
  *
  * Not abandoned, so that the end waits for it: a G in gmp_blocking, until that returns; a G that
  * runs on the thread that called gmp_run (its first G, before the first wait: pin.c); a thread that

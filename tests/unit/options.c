@@ -344,7 +344,7 @@ TEST(options_debug_value_malformed_is_refused)
 		"schedtrace",       "schedtrace=",     "schedtrace=0",
 		"schedtrace=x",     "schedtrace=1x",   "schedtrace=3600001",
 		"schedtrace=-1",    "schedtrace= 1",   "schedtrace=18446744073709551617",
-		"schedtrace=1=1",   "schedtrace=10ms", "schedtrace=0000000000000000000000000000001",
+		"schedtrace=1=1",   "schedtrace=10ms", "schedtrace=1000000000000000000000000000001",
 		"schedtrace,sched", "scheddetail=2",   "scheddetail",
 	};
 	struct options o;

@@ -659,7 +659,7 @@ TEST_PROCS(spawn_shutdown_during_call_leaves_no_descriptor)
 		;
 }
 
-/* An M has a slice of 0.1 ms for the kernel's scheduler (Linux 6.12). */
+/* An M may have a slice of 0.1 or 10 ms for the kernel's scheduler (Linux 6.12). */
 RT(process_has_the_slice_of_a_process_without_runtime)
 {
 	char buf[200] = "";
