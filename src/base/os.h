@@ -211,8 +211,8 @@ void os_thread_count_self(bool on);
 int64_t os_thread_recount_ns(void);
 /* In the child of a fork, which has none of them. */
 void os_thread_forget_counted(void);
-/* Linux, set by libgmprt_posix: these threads begin with all signals blocked.  Ms then get the
- * program's mask, when a signal handler can recognize them. */
+/* Set by libgmprt_posix, on Linux alone: these threads begin with all signals blocked.  Ms then get
+ * the program's mask, when a signal handler can recognize them. */
 extern bool os_threads_block_signals;
 /* Linux: block all signals of the calling thread, except those of libc.  Returns the mask. */
 uint64_t os_signals_block(void);

@@ -218,6 +218,8 @@ int os_sigaction(int signo, const struct sigaction *sa, struct sigaction *old)
 
 /* --- threads --- */
 
+bool os_threads_block_signals; /* false: there is no libgmprt_posix */
+
 int os_thread_create(pthread_t *t, void *(*fn)(void *), void *arg, size_t stack_size)
 {
 	return os_thread_make(t, fn, arg, stack_size);
