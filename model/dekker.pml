@@ -45,7 +45,7 @@
  * park.pml, netpoll.pml).
  *
  * Models:
- *   src/netpoll.c: netpoll_rest netpoll_add_waiter
+ *   src/netpoll/netpoll.c: netpoll_rest netpoll_add_waiter
  *   src/netpoll/record.h: netpoll_use netpoll_unuse netpoll_used
  *   src/netpoll/register.c: netpoll_open netpoll_shut netpoll_forget
  *   src/service/group.c: child_main cancel_locked cancel_chunk group_begin expire_locked

@@ -39,7 +39,7 @@
  *   src/netpoll/deadline.c: deadline_disarm deadlines_clear deadline_end_waits deadline_fire
  *   src/netpoll/deadline.c: deadline_arm deadline_set_side netpoll_deadline
  *   src/netpoll/register.c: netpoll_open netpoll_shut netpoll_forget
- *   src/netpoll.c: netpoll_event
+ *   src/netpoll/netpoll.c: netpoll_event
  *   src/netpoll/record.h: netpoll_late
  *   src/timerheap.c: timer_add timer_del timers_run
  *   src/io/fd.c: call_loop fd_wait fd_close_inside

@@ -7,7 +7,7 @@
  *   Call     polls fd 0, which is registered, and fd 1, which is not (io/poll.c)
  *   Kernel   makes one of the two ready, at any time; with -DCLOSE nothing becomes ready
  *   Commit   the call's commit step (multi_commit_unlock)
- *   Poller   reports the kernel's events (netpoll_event of src/netpoll.c)
+ *   Poller   reports the kernel's events (netpoll_event of src/netpoll/netpoll.c)
  *   Adopter  with -DADOPT: gmp_fd_adopt of descriptor 1 at any time
  *   Closer   with -DCLOSE: gmp_close of descriptor 0 at any time
  *   Timer    with -DLATE: the deadline of the call, at any time
@@ -32,7 +32,7 @@
  *   src/netpoll/fire.c: multi_fire_entry multi_event multi_forgotten
  *   src/netpoll/multi.c: multi_link link_in_record multi_unlink
  *   src/netpoll/register.c: netpoll_arm netpoll_open
- *   src/netpoll.c: netpoll_event
+ *   src/netpoll/netpoll.c: netpoll_event
  *
  * Runs: the searches of scripts/model
  *   holds      -DLATE

@@ -6,12 +6,12 @@
  * Processes
  *   Reader   N of them, each reads one byte of one fd (call_loop of src/io/fd.c)
  *   Peer     sends N bytes, one after the other; with -DCLOSE or -DLATE perhaps fewer
- *   Poller   reports the edges that the kernel has noted (netpoll_event of src/netpoll.c)
+ *   Poller   reports the edges that the kernel has noted (netpoll_event of src/netpoll/netpoll.c)
  *   Closer   with -DCLOSE: closes the fd at any time (fd_close_inside); then the number is reused
  *   Deadline with -DLATE: passes at any time, and its timer fires after that (deadline_end_waits)
  *
- * Abstractions: seen, token, queue, events and use are those of src/netpoll.h.  A reader is claimed
- * in the section that dequeues it (select.pml models arming before pd->lock is unlocked).
+ * Abstractions: seen, token, queue, events and use are those of src/netpoll/netpoll.h.  A reader is
+ * claimed in the section that dequeues it (select.pml models arming before pd->lock is unlocked).
  *
  * Properties
  *   NETPOLL-2, NETPOLL-3: no reader waits while there is a byte   every end state is valid: all
@@ -29,7 +29,7 @@
  *
  * Models:
  *   src/io/fd.c: call_loop fd_wait fd_close_inside fd_shut wait_until_unused
- *   src/netpoll.c: netpoll_event side_ready wake_first netpoll_pass
+ *   src/netpoll/netpoll.c: netpoll_event side_ready wake_first netpoll_pass
  *   src/netpoll/register.c: netpoll_shut netpoll_forget
  *   src/netpoll/deadline.c: deadline_end_waits
  *   src/netpoll/record.h: netpoll_use netpoll_unuse netpoll_used

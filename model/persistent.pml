@@ -32,7 +32,7 @@
  *   src/netpoll/multi.c: multi_link_read multi_unlink
  *   src/netpoll/fire.c: multi_event
  *   src/netpoll/register.c: netpoll_arm netpoll_unwanted
- *   src/netpoll.c: netpoll_event
+ *   src/netpoll/netpoll.c: netpoll_event
  *   posix/io/readwrite.c: park_read read_socket
  *
  * Runs: the searches of scripts/model

@@ -32,7 +32,7 @@
  *   src/netpoll_kqueue.c: find_key make_key
  *   src/netpoll/table.c: netpoll_record
  *   src/netpoll/record.h: netpoll_find
- *   src/netpoll.c: netpoll_watch watch_event side_ready
+ *   src/netpoll/netpoll.c: netpoll_watch watch_event side_ready
  *   src/observe/profile/pprof_protobufc.c: load_protobufc pprof_available
  *   src/variant/owntls.c: owntls_is_used owntls_set_used
  *   src/machine/tlsblock_glibc.c: images_renew images_now

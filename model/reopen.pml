@@ -9,7 +9,7 @@
  *            ready once
  *   Library  closes the number and opens it again; with -DBACK a dup keeps the first file, which
  *            comes back after the second one (dup2)
- *   Poller   reports the kernel's events (netpoll_event of src/netpoll.c)
+ *   Poller   reports the kernel's events (netpoll_event of src/netpoll/netpoll.c)
  *   Sysmon   checks waits repeatedly (netpoll_check); a check that would find nothing is left out
  *
  * The kernel has a registration per file: reg[f] is its key, 0 if there is none.  A close takes it
@@ -29,7 +29,7 @@
  *
  * Models:
  *   src/netpoll/register.c: netpoll_renew register_file netpoll_is_registered
- *   src/netpoll.c: netpoll_event
+ *   src/netpoll/netpoll.c: netpoll_event
  *   src/netpoll/check.c: netpoll_check check_record
  *   src/io/waitfd.c: waitfd_call wait_both is_reopened follow_renewal
  *

@@ -102,7 +102,7 @@ set(GMP_FLOOR2
 	proc.c
 	runq.c
 	timerheap.c
-	netpoll.c
+	netpoll/netpoll.c
 	netpoll/check.c
 	netpoll/register.c
 	netpoll/table.c

@@ -4,7 +4,7 @@
 
 #include "base/os.h"
 #include "g.h"
-#include "netpoll.h"
+#include "netpoll/netpoll.h"
 #include "pick.h"
 #include "poller.h"
 #include "probe.h"

@@ -4,7 +4,7 @@
 
 #include "base/emit.h"
 #include "base/os.h"
-#include "netpoll.h"
+#include "netpoll/netpoll.h"
 #include "probe.h"
 #include "ready.h"
 #include "runq.h"

@@ -22,7 +22,7 @@
 
 #include "base/os.h"
 #include "io/fd.h"
-#include "netpoll.h"
+#include "netpoll/netpoll.h"
 #include "park.h"
 #include "posix/call/point.h"
 #include "posix/io/wait.h"

@@ -64,7 +64,7 @@
 #include <sys/time.h>
 
 #include "io/poll.h"
-#include "netpoll.h"
+#include "netpoll/netpoll.h"
 
 /* WAITS_UNASKED: waits before IOWAIT-4 asks poll(2).  UNCHECKED_NS: IOWAIT-5; a shorter time costs
  * waits that last a check more often, a longer one delays the EAGAIN of a stale hint.  Not

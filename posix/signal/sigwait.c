@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/os.h"
-#include "netpoll.h"
+#include "netpoll/netpoll.h"
 #include "posix/call/hook.h"
 #include "posix/call/point.h"
 #include "posix/call/times.h"

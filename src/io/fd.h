@@ -5,7 +5,7 @@
 
 #include <sys/types.h>
 
-#include "netpoll.h"
+#include "netpoll/netpoll.h"
 
 /* Most bytes per system call.  Linux itself stops 4 KiB short of 2 GiB. */
 enum { IO_MOST = 1 << 30 };

@@ -39,7 +39,7 @@
 
 #include <sys/types.h>
 
-#include "netpoll.h"
+#include "netpoll/netpoll.h"
 
 enum uring_kind { URING_READ, URING_WRITE, URING_FSYNC };
 

@@ -11,7 +11,7 @@
 #include "base/os.h"
 #include "idle.h"
 #include "monitor/monitor.h"
-#include "netpoll.h"
+#include "netpoll/netpoll.h"
 #include "park.h"
 #include "source.h"
 #include "stall.h"

@@ -20,7 +20,7 @@
 
 #include <errno.h>
 
-#include "netpoll.h"
+#include "netpoll/netpoll.h"
 #include "timerheap.h"
 
 enum { RETRY_NS = 20 * US }; /* NETPOLL-7 */

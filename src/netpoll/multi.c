@@ -58,7 +58,7 @@
 #include <errno.h>
 #include <poll.h>
 
-#include "netpoll.h"
+#include "netpoll/netpoll.h"
 
 /* --- linking --- */
 

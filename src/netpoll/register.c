@@ -11,7 +11,7 @@
 #include <errno.h>
 
 #include "base/os.h"
-#include "netpoll.h"
+#include "netpoll/netpoll.h"
 #include "netpoll/deadline.h"
 #include "netpoll/fire.h"
 #include "netpoll/owner.h"

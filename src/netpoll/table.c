@@ -6,7 +6,7 @@
 #include <errno.h>
 
 #include "base/os.h"
-#include "netpoll.h"
+#include "netpoll/netpoll.h"
 #include "netpoll/deadline.h"
 #include "netpoll/owner.h"
 #include "netpoll/register.h"

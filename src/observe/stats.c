@@ -7,7 +7,7 @@
 #include "base/os.h"
 #include "enter.h"
 #include "gmp.h"
-#include "netpoll.h"
+#include "netpoll/netpoll.h"
 #include "observe/latency.h"
 #include "observe/tracing.h"
 #include "proc.h"

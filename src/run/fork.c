@@ -52,7 +52,7 @@
 #include "io/cleanup.h"
 #include "io/uring.h"
 #include "monitor/faultsig.h"
-#include "netpoll.h"
+#include "netpoll/netpoll.h"
 #include "observe/cpusample.h"
 #include "observe/dump/dump.h"
 #include "observe/dump/dump_signal.h"

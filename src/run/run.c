@@ -43,7 +43,7 @@
 #include "io/uring.h"
 #include "monitor/faultsig.h"
 #include "monitor/sysmon.h"
-#include "netpoll.h"
+#include "netpoll/netpoll.h"
 #include "observe/check/check.h"
 #include "observe/dump/cycle.h"
 #include "observe/dump/deadlock_report.h"

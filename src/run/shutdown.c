@@ -38,7 +38,7 @@
 
 #include "base/os.h"
 #include "g.h"
-#include "netpoll.h"
+#include "netpoll/netpoll.h"
 #include "park.h"
 #include "ready.h"
 #include "spawn.h"

@@ -15,7 +15,7 @@
 
 #include "base/atomic.h"
 #include "base/lock.h"
-#include "netpoll.h"
+#include "netpoll/netpoll.h"
 #include "rt.h"
 
 void __real_gmp__lock_slow(struct lock *l, unsigned most_pauses);

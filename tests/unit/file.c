@@ -15,7 +15,7 @@
 
 #include "base/atomic.h"
 #include "base/os.h"
-#include "netpoll.h"
+#include "netpoll/netpoll.h"
 #include "rt.h"
 
 __attribute__((constructor)) static void without_uring(void)

@@ -17,7 +17,7 @@
 
 #include "base/os.h"
 #include "monitor/sysmon.h"
-#include "netpoll.h"
+#include "netpoll/netpoll.h"
 #include "park.h"
 #include "poller.h"
 #include "proc.h"

@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 
 #include "chan.h"
-#include "netpoll.h"
+#include "netpoll/netpoll.h"
 #include "step.h"
 #include "wait/mutex.h"
 #include "wait/sync.h"

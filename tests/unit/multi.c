@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "netpoll.h"
+#include "netpoll/netpoll.h"
 #include "netpoll/multi.h"
 #include "poller.h"
 #include "rt.h"

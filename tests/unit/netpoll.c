@@ -6,7 +6,7 @@
 #define _GNU_SOURCE 1
 #include "check.h"
 
-#include "netpoll.h"
+#include "netpoll/netpoll.h"
 #include "timerheap.h"
 #include "waiter.h"
 

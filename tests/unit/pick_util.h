@@ -7,7 +7,7 @@
 
 #include "pick.h"
 
-#include "netpoll.h"
+#include "netpoll/netpoll.h"
 
 /* As in src/pick.c. */
 enum {

@@ -25,7 +25,7 @@
 #include "base/atomic.h"
 #include "base/os.h"
 #include "io/uring.h"
-#include "netpoll.h"
+#include "netpoll/netpoll.h"
 #include "rt.h"
 #include "source.h"
 

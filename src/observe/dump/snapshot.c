@@ -6,7 +6,7 @@
 #include "g.h"
 #include "m.h"
 #include "machine/unwind.h"
-#include "netpoll.h"
+#include "netpoll/netpoll.h"
 #include "observe/tracing.h"
 #include "select.h"
 #include "wait/mutex.h"

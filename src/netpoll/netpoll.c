@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Queues and events of the network poller; see netpoll.h. */
-#include "netpoll.h"
+#include "netpoll/netpoll.h"
 
 #include "netpoll/fire.h"
 #include "waiter.h"
