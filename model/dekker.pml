@@ -50,7 +50,7 @@
  *   src/netpoll/register.c: netpoll_open netpoll_shut netpoll_forget
  *   src/service/group.c: child_main cancel_locked cancel_chunk group_begin expire_locked
  *   src/service/group.c: has_children
- *   src/timerheap.c: timer_arm timers_move
+ *   src/timer/timerheap.c: timer_arm timers_move
  *   src/idle.c: poll_time sleep_in_poller notify_poller wake_sysmon releasep stopm
  *   src/monitor/sysmon.c: sysmon_sleep sysmon_stop
  *   src/observe/dump/dump_signal.c: delegate_sig

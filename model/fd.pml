@@ -41,7 +41,7 @@
  *   src/netpoll/register.c: netpoll_open netpoll_shut netpoll_forget
  *   src/netpoll/netpoll.c: netpoll_event
  *   src/netpoll/record.h: netpoll_late
- *   src/timerheap.c: timer_add timer_del timers_run
+ *   src/timer/timerheap.c: timer_add timer_del timers_run
  *   src/io/fd.c: call_loop fd_wait fd_close_inside
  *   src/io/fd.h: fd_same
  *
@@ -106,7 +106,7 @@ inline wake_side(how)
 	}
 }
 
-/* --- timers, src/timerheap.c --- */
+/* --- timers, src/timer/timerheap.c --- */
 
 /* Into the heap of the P of the caller, which may be any. */
 inline timer_add(t)

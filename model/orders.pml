@@ -32,7 +32,7 @@
  *   src/pick.c: steal_work
  *   src/m.c: m_wake m_sleep
  *   src/proc.c: p_make_up_to
- *   src/timerheap.c: timers_run timer_del
+ *   src/timer/timerheap.c: timers_run timer_del
  *   ORD: mutex join m.wake timer.pp allp
  *
  * Runs: the searches of scripts/model

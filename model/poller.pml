@@ -27,7 +27,7 @@
  *
  * Models:
  *   src/idle.c: poll_time sleep_in_poller
- *   src/timerheap.c: timer_arm notify_sleeper
+ *   src/timer/timerheap.c: timer_arm notify_sleeper
  *   src/netpoll/netpoll.c: netpoll_rest netpoll_add_waiter
  *   src/netpoll_epoll.c: ep_wait ep_rest ep_wake
  *   ORD: poll.until ignores_fds poller.waking

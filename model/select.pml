@@ -40,7 +40,7 @@
  *   src/chan.c: chan_unwait gmp_chan_close
  *   src/park.c: park_g0 cancel_wait ready
  *   src/waiter.h: waiter_claim
- *   src/timerheap.c: timer_del timers_run
+ *   src/timer/timerheap.c: timer_del timers_run
  *   src/spawn.c: cancel_g
  *   src/sched.c: end_wait_g0
  *   ORD: waiter.claim cancel sudog.queued
@@ -537,7 +537,7 @@ proctype Plain()
 	}
 }
 
-/* src/timerheap.c:timers_run with wait_timed_out; then sched_submit_list */
+/* src/timer/timerheap.c:timers_run with wait_timed_out; then sched_submit_list */
 proctype Timer()
 {
 	bool won;

@@ -101,7 +101,7 @@ set(GMP_FLOOR2
 	m.c
 	proc.c
 	runq.c
-	timerheap.c
+	timer/timerheap.c
 	netpoll/netpoll.c
 	netpoll/check.c
 	netpoll/register.c
@@ -125,7 +125,7 @@ set(GMP_FLOOR2_HEADERS
 	probe_state.h
 	proc_state.h
 	runq_state.h
-	timerheap_state.h
+	timer/timerheap_state.h
 	types.h
 	upcalls.h
 	waiter.h

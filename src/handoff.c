@@ -11,7 +11,7 @@
 #include "ready.h"
 #include "runq.h"
 #include "spare.h"
-#include "timerheap.h"
+#include "timer/timerheap.h"
 
 bool p_has_work(struct p *pp)
 {

@@ -13,7 +13,7 @@
 #include "runq.h"
 #include "source.h"
 #include "stall.h"
-#include "timerheap.h"
+#include "timer/timerheap.h"
 #include "variant.h"
 #include "waiter.h"
 

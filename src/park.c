@@ -12,7 +12,7 @@
 #include "ready.h"
 #include "runq.h"
 #include "sched.h"
-#include "timerheap.h"
+#include "timer/timerheap.h"
 #include "variant.h"
 #include "waiter.h"
 

@@ -12,7 +12,7 @@
 #include "g.h"
 #include "netpoll/record.h"
 #include "runq.h"
-#include "timerheap.h"
+#include "timer/timerheap.h"
 #include "variant.h"
 
 struct sched sched;

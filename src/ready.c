@@ -7,7 +7,7 @@
 #include "probe.h"
 #include "proc.h"
 #include "runq.h"
-#include "timerheap.h"
+#include "timer/timerheap.h"
 #include "variant.h"
 #include "waiter.h"
 

@@ -36,7 +36,7 @@
 #include "runq.h"
 #include "source.h"
 #include "spare.h"
-#include "timerheap.h"
+#include "timer/timerheap.h"
 #include "variant.h"
 #include "waiter.h"
 

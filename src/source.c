@@ -8,7 +8,7 @@
 #include "probe.h"
 #include "ready.h"
 #include "runq.h"
-#include "timerheap.h"
+#include "timer/timerheap.h"
 #include "variant.h"
 #include "waiter.h"
 

@@ -5,7 +5,7 @@
 #include "base/os.h"
 #include "g.h"
 #include "netpoll/netpoll.h"
-#include "timerheap.h"
+#include "timer/timerheap.h"
 
 bool sched_all_idle(void)
 {

@@ -41,7 +41,7 @@
 #include "proc_state.h"
 #include "runq_state.h"
 #include "stack.h"
-#include "timerheap_state.h"
+#include "timer/timerheap_state.h"
 #include "upcalls.h"
 #include "variant_state.h"
 #include "waiter_state.h"

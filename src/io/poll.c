@@ -30,7 +30,7 @@
 #include "base/os.h"
 #include "enter.h"
 #include "io/fd.h"
-#include "timerheap.h"
+#include "timer/timerheap.h"
 #include "variant.h"
 
 /* Most fds whose entries lie on the stack; more are allocated. */

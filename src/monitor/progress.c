@@ -30,7 +30,7 @@
 #include "sched.h"
 #include "source.h"
 #include "stall.h"
-#include "timerheap.h"
+#include "timer/timerheap.h"
 
 enum {
 	KEPT_NS = 20 * MS, /* polls come every MIXED_NS, after others have waited for a P */

@@ -11,7 +11,7 @@
 #include "base/os.h"
 #include "handoff.h"
 #include "monitor/monitor.h"
-#include "timerheap.h"
+#include "timer/timerheap.h"
 
 enum {
 	SHORT_POLLS = 50, /* polls every SHORT_NS after a P was taken */

@@ -21,7 +21,7 @@
 #include <errno.h>
 
 #include "netpoll/netpoll.h"
-#include "timerheap.h"
+#include "timer/timerheap.h"
 
 enum { RETRY_NS = 20 * US }; /* NETPOLL-7 */
 

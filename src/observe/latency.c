@@ -4,7 +4,7 @@
 
 #include "base/os.h"
 #include "g.h"
-#include "timerheap.h"
+#include "timer/timerheap.h"
 
 const char *const latency_causes[] = {
 	[GMP_LATENCY_SPAWN] = "spawn",       [GMP_LATENCY_YIELD] = "yield",

@@ -12,7 +12,7 @@
 #include "observe/tracing.h"
 #include "proc.h"
 #include "runq.h"
-#include "timerheap.h"
+#include "timer/timerheap.h"
 #include "variant/abandon.h"
 
 struct sums {

@@ -42,7 +42,7 @@
 #include "park.h"
 #include "ready.h"
 #include "spawn.h"
-#include "timerheap.h"
+#include "timer/timerheap.h"
 #include "variant/owntls.h"
 #include "wait/fls.h"
 #include "wait/ticker.h"

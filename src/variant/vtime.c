@@ -4,7 +4,7 @@
 
 #include "base/os.h"
 #include "stall.h"
-#include "timerheap.h"
+#include "timer/timerheap.h"
 #include "variant.h"
 
 /* First value of the clock.  The same in each run, so that printed times repeat too; not 0, since

@@ -65,7 +65,7 @@
 #include "m.h"
 #include "park.h"
 #include "probe.h"
-#include "timerheap.h"
+#include "timer/timerheap.h"
 #include "types.h"
 #include "variant.h"
 

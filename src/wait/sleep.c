@@ -39,7 +39,7 @@
 #include "parkinglot.h"
 #include "proc.h"
 #include "spawn.h"
-#include "timerheap.h"
+#include "timer/timerheap.h"
 #include "variant.h"
 #include "waiter.h"
 

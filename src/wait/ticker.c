@@ -29,7 +29,7 @@
 #include "base/throw.h"
 #include "chan.h"
 #include "enter.h"
-#include "timerheap.h"
+#include "timer/timerheap.h"
 #include "waiter.h"
 
 enum { RETRY_NS = 20 * US }; /* TICK-3; not measured */

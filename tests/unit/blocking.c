@@ -15,7 +15,7 @@
 #include "monitor/sysmon.h"
 #include "poller.h"
 #include "rt.h"
-#include "timerheap.h"
+#include "timer/timerheap.h"
 
 enum { PATIENCE_MS = 40000 }; /* a bound on failure only */
 

@@ -18,7 +18,7 @@
 #include "parkinglot.h"
 #include "rt.h"
 #include "step.h"
-#include "timerheap.h"
+#include "timer/timerheap.h"
 #include "wait/sync.h"
 
 struct bucket *__real_lot_lock(const void *key);

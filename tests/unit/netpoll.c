@@ -7,7 +7,7 @@
 #include "check.h"
 
 #include "netpoll/netpoll.h"
-#include "timerheap.h"
+#include "timer/timerheap.h"
 #include "waiter.h"
 
 #include <errno.h>

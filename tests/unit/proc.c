@@ -13,7 +13,7 @@
 #include "base/rand.h"
 #include "poller.h"
 #include "runq.h"
-#include "timerheap.h"
+#include "timer/timerheap.h"
 
 enum { MAX_GREEN = 100 };
 

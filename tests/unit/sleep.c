@@ -10,7 +10,7 @@
 
 #include "park.h"
 #include "rt.h"
-#include "timerheap.h"
+#include "timer/timerheap.h"
 
 enum { PERIOD = 10 };
 

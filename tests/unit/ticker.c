@@ -10,7 +10,7 @@
 
 #include "chan.h"
 #include "rt.h"
-#include "timerheap.h"
+#include "timer/timerheap.h"
 
 enum { PERIOD = 10 };
 static const int64_t HOUR = 3600 * INT64_C(1000) * MS;

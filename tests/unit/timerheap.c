@@ -3,7 +3,7 @@
 #define _GNU_SOURCE 1
 #include "check.h"
 
-#include "timerheap.h"
+#include "timer/timerheap.h"
 
 #include <pthread.h>
 

@@ -14,7 +14,7 @@
 #include "observe/serve/server.h"
 #include "proc.h"
 #include "runq.h"
-#include "timerheap.h"
+#include "timer/timerheap.h"
 
 enum kind { NONE, GAUGE, TOTAL, GAUGE_S, TOTAL_S };
 

@@ -23,7 +23,7 @@
 #include "observe/tracing.h"
 #include "proc.h"
 #include "runq.h"
-#include "timerheap.h"
+#include "timer/timerheap.h"
 
 enum { LISTED_MOST = 20 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Timer heaps; see timerheap.h. */
-#include "timerheap.h"
+#include "timer/timerheap.h"
 
 #include <errno.h>
 
