@@ -38,7 +38,7 @@
  *   src/sched.c: sched_without_p_g0
  *   src/ready.c: wake_for_queued
  *   src/idle.c: stopm acquirep wait_for_p
- *   src/stall.c: sched_is_stalled
+ *   src/policy/stall.c: sched_is_stalled
  *   src/monitor/retake.c: retake_blocked_ps
  *
  * Runs: the searches of scripts/model

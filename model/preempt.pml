@@ -39,7 +39,7 @@
  *   src/park.c: to_g0 park_g0 park_slow_g0 yield_g0
  *   src/sched.c: leave_section execute_g0 sched_exit exit_regain_p
  *   src/wait/blocking.c: gmp_block_enter gmp_block_leave
- *   src/pin.c: pin_hand_over
+ *   src/policy/pin.c: pin_hand_over
  *   ORD: preempt
  *
  * Runs: the searches of scripts/model

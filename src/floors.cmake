@@ -135,14 +135,14 @@ set(GMP_FLOOR2_HEADERS
 )
 
 set(GMP_FLOOR3
-	stall.c
+	policy/stall.c
 	variant/vtime.c
 	ready.c
 	source.c
 	idle.c
 	handoff.c
-	pin.c
-	spare.c
+	policy/pin.c
+	policy/spare.c
 	pick.c
 	variant/thread.c
 	variant/chaos_step.c

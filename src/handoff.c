@@ -10,7 +10,7 @@
 #include "proc.h"
 #include "ready.h"
 #include "runq.h"
-#include "spare.h"
+#include "policy/spare.h"
 #include "timer/timerheap.h"
 
 bool p_has_work(struct p *pp)

@@ -12,7 +12,7 @@
 #include "ready.h"
 #include "runq.h"
 #include "source.h"
-#include "stall.h"
+#include "policy/stall.h"
 #include "timer/timerheap.h"
 #include "variant.h"
 #include "waiter.h"

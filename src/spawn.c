@@ -31,7 +31,7 @@
 #include "g.h"
 #include "park.h"
 #include "parkinglot.h"
-#include "pin.h"
+#include "policy/pin.h"
 #include "proc.h"
 #include "ready.h"
 #include "sched.h"

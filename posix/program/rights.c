@@ -57,7 +57,7 @@
 #include "posix/call/user.h"
 #include "posix/signal/disposition.h"
 #include "posix/thread/registry.h"
-#include "spare.h"
+#include "policy/spare.h"
 
 /* ANSWER_NS, BEGIN_NS: how often the caller checks whether T is gone, or a thread has begun.  Not
  * measured. */

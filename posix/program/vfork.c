@@ -41,7 +41,7 @@
 #include <stdlib.h>
 
 #include "base/os.h"
-#include "spare.h"
+#include "policy/spare.h"
 #include "posix/call/hook.h"
 
 /* vfork(2) is clone(CLONE_VM | CLONE_VFORK | SIGCHLD) where it has no number of its own. */

@@ -14,7 +14,7 @@
 #include "netpoll/netpoll.h"
 #include "park.h"
 #include "source.h"
-#include "stall.h"
+#include "policy/stall.h"
 
 enum {
 	CHECK_NS = 700 * MS, /* between two passes; with CHECK_YOUNG_NS below 1 s */

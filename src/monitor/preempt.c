@@ -12,7 +12,7 @@
 #include "proc.h"
 #include "ready.h"
 #include "source.h"
-#include "spare.h"
+#include "policy/spare.h"
 
 /*
  * FAST_POLLS: polls after the last P of a sleeping thread was taken; a poll costs 5 us for each

@@ -29,7 +29,7 @@
 #include "runq.h"
 #include "sched.h"
 #include "source.h"
-#include "stall.h"
+#include "policy/stall.h"
 #include "timer/timerheap.h"
 
 enum {

@@ -29,8 +29,8 @@
 #include "base/os.h"
 #include "monitor/monitor.h"
 #include "observe/longrun.h"
-#include "spare.h"
-#include "stall.h"
+#include "policy/spare.h"
+#include "policy/stall.h"
 
 enum { MONITOR_STACK = 256 * 1024 }; /* signal handlers of the program run here */
 

@@ -55,7 +55,7 @@
 #include "observe/tracing.h"
 #include "park.h"
 #include "parkinglot.h"
-#include "pin.h"
+#include "policy/pin.h"
 #include "proc.h"
 #include "ready.h"
 #include "run/fork.h"

@@ -51,7 +51,7 @@
 #include "io/cleanup.h"
 #include "io/fd.h"
 #include "monitor/faultsig.h"
-#include "spare.h"
+#include "policy/spare.h"
 
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434

@@ -3,7 +3,7 @@
 #include "variant/vtime.h"
 
 #include "base/os.h"
-#include "stall.h"
+#include "policy/stall.h"
 #include "timer/timerheap.h"
 #include "variant.h"
 

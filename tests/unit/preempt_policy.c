@@ -19,7 +19,7 @@
 #include "monitor/sysmon.h"
 #include "rt.h"
 #include "runq.h"
-#include "spare.h"
+#include "policy/spare.h"
 
 int __wrap_sysmon_start(void);
 void __wrap_sysmon_stop(void);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests that a P chooses the next G as src/sched.c and src/pin.c describe. These are runs of the
- * whole runtime without sysmon, which would hide most faults after a millisecond. Hooks record
+ * Tests that a P chooses the next G as src/sched.c and src/policy/pin.c describe. These are runs of
+ * the whole runtime without sysmon, which would hide most faults after a millisecond. Hooks record
  * where thieves probe.
  *
  * floors 0..6, wrap: sysmon_start sysmon_stop runq_steal gq_get

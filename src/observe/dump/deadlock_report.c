@@ -11,7 +11,7 @@
 #include "observe/dump/cycle.h"
 #include "observe/dump/dump.h"
 #include "observe/trace/tracing.h"
-#include "stall.h"
+#include "policy/stall.h"
 
 size_t report_self(char *buf, size_t n)
 {

@@ -17,7 +17,7 @@
 #include "observe/trace/tracefile.h"
 #include "observe/tracing.h"
 #include "spawn.h"
-#include "stall.h"
+#include "policy/stall.h"
 #include "variant/leave.h"
 
 static struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Stall detection; see stall.h. */
-#include "stall.h"
+#include "policy/stall.h"
 
 #include "base/os.h"
 #include "g.h"

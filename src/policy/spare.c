@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The thread that makes spare Ms; see spare.h. */
-#include "spare.h"
+#include "policy/spare.h"
 
 #include "base/os.h"
 #include "m.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Bound and pinned Gs; see pin.h. */
-#include "pin.h"
+#include "policy/pin.h"
 
 #include <errno.h>
 
