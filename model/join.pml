@@ -12,7 +12,7 @@
  *   Last     detaches the target when all joiners have returned and none has its result
  *
  * Abstractions: join, unwait, exited and detach are join_until, join_unwait, green_exited and
- * gmp_detach (src/spawn.c).  The bucket is one of src/parkinglot.c.  The wait is that of
+ * gmp_detach (src/wait/join.c).  The bucket is one of src/parkinglot.c.  The wait is that of
  * src/park.h, whose steps and memory orders park.pml models: here it is armed when the bucket is
  * unlocked.
  *
@@ -29,7 +29,7 @@
  * does), external threads (park.pml), the end of a run.
  *
  * Models:
- *   src/spawn.c: wake_joiner green_exited join_until join_wait join_unwait gmp_detach
+ *   src/wait/join.c: wake_joiner green_exited join_until join_wait join_unwait gmp_detach
  *   src/sched.c: sched_exit_g0
  *   src/g.c: g_free
  *   without: g.life (of readers of other g structs: dumps)

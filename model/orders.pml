@@ -27,7 +27,7 @@
  * Models:
  *   src/wait/mutex.c: mutex_take mutex_unlock_slow
  *   src/wait/mutex_unlock.c: gmp_mutex_unlock
- *   src/spawn.c: gmp_detach
+ *   src/wait/join.c: gmp_detach
  *   src/sched.c: sched_exit_g0
  *   src/pick.c: steal_work
  *   src/m.c: m_wake m_sleep

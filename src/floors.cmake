@@ -156,6 +156,7 @@ set(GMP_FLOOR3_HEADERS)
 set(GMP_FLOOR4
 	parkinglot.c
 	spawn.c
+	wait/join.c
 	wait/fls.c
 	wait/sleep.c
 	chan.c

@@ -263,7 +263,7 @@ struct g *g_expand(struct p *pp, const struct unstarted *u, uint32_t *unused)
 	if (!fresh)
 		++*unused;
 	g_init(gp, u->fn, u->arg, u->id, sched.stack_class);
-	st_rlx(&gp->join, (uintptr_t)0); /* DETACHED: spawn.c */
+	st_rlx(&gp->join, (uintptr_t)0); /* DETACHED: spawn.h */
 	st_rlx(&gp->made_at, u->made_at);
 	g_set_status(gp, G_RUNNABLE);
 	return gp;

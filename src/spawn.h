@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Spawn and end of green threads, for the files that start and stop them.  spawn.c has the rest. */
+/* Spawn of green threads, for the files that start them, and their join word.  Join: wait/join.c.
+*/
 #ifndef GMP_SPAWN_H
 #define GMP_SPAWN_H
 
@@ -32,12 +33,5 @@ int green_start(gmp_fn fn, void *arg, const char *name, size_t stack_size);
 /* Sets *klass to the size class for `size` bytes, 0 for the default, and reserves a stack if it is
  * not of the default class.  Returns 0 or a negative errno. */
 int stack_class_of(size_t size, unsigned *klass);
-/* sched.up.joinable_exit: gp, which was joinable when it was made, has ended.  On g0. */
-void green_exited(struct g *gp);
-/* Shutdown: if a thread waits to join gp, claims it with -ESRCH. */
-void green_release_joiner(struct g *gp);
-
-/* sched.up.timer_run_end, in sleep.c: gp, which a gmp_timer started, has ended or is killed. */
-void timer_run_ended(struct g *gp);
 
 #endif

@@ -20,7 +20,7 @@
  *
  * State words: waiter.state (waiter_state.h), g.status (gstatus.def), g.resume, g.at_end
  * (g_state.h), p.status, p.attention (proc_state.h), m.taken (handoff_state.h), m.abandon.state
- * (variant_state.h), g.join (spawn.c), polldesc.use (netpoll/record.h).  Locks and the orders of
+ * (variant_state.h), g.join (spawn.h), polldesc.use (netpoll/record.h).  Locks and the orders of
  * the atomics: docs/internals/memory-order.md.
  */
 #ifndef GMP_TYPES_H
@@ -71,7 +71,7 @@ struct g {
 	gmp_fn fn;           /* (c) while alive */
 	void *arg;           /* (c) while alive */
 	uint64_t id;         /* (c) while alive */
-	uintptr_t join;      /* (a) enum joinstate, or the joiner's sudog: see spawn.c */
+	uintptr_t join;      /* (a) enum joinstate, or the joiner's sudog: see spawn.h */
 	uint32_t generation; /* (a) how often the g struct was freed */
 	uint8_t masked;      /* (o) depth of gmp_cancel_mask */
 	uint8_t at_end;      /* (o) AT_END_* */

@@ -11,7 +11,7 @@ struct m;
 /* Each pointer has one value, set in run/run.c or, for the last three, in observe/check/check.c.
  * NULL in the last four: off. */
 struct upcalls {
-	/* A joinable G has ended; on g0: spawn.c:green_exited. */
+	/* A joinable G has ended; on g0: wait/join.c:green_exited. */
 	void (*joinable_exit)(struct g *gp);
 	/* An M, in its outermost P section and on the stack of its G, was asked for its P; locks
 	 * before LR_SCHED may be held.  Returns true if it has given the P up:

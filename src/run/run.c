@@ -70,6 +70,7 @@
 #include "variant/thread.h"
 #include "variant/vtime.h"
 #include "wait/fls.h"
+#include "wait/join.h"
 
 /* --- Ms --- */
 

@@ -41,10 +41,10 @@
 #include "netpoll/netpoll.h"
 #include "park.h"
 #include "ready.h"
-#include "spawn.h"
 #include "timer/timerheap.h"
 #include "variant/owntls.h"
 #include "wait/fls.h"
+#include "wait/join.h"
 #include "wait/ticker.h"
 #include "waiter.h"
 

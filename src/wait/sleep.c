@@ -41,6 +41,7 @@
 #include "spawn.h"
 #include "timer/timerheap.h"
 #include "variant.h"
+#include "wait/join.h"
 #include "waiter.h"
 
 /* USERTIMER-5: a late run is tried again after an eighth of the time that it is late, within
