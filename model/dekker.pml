@@ -60,7 +60,7 @@
  *   src/sched.c: execute_found_g0 due_or_global
  *   src/variant/thread.c: thread_arm thread_cancel_wait
  *   src/wait/mutex_unlock.c: gmp_mutex_unlock
- *   src/parkinglot.c: lot_mark_contended
+ *   src/wait/parkinglot.c: lot_mark_contended
  *   src/enter.h: rt_enter rt_leave
  *   src/idle.c: sched_stop
  *   src/run/run.c: run_main claim_runtime

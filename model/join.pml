@@ -12,7 +12,7 @@
  *   Last     detaches the target when all joiners have returned and none has its result
  *
  * Abstractions: join, unwait, exited and detach are join_until, join_unwait, green_exited and
- * gmp_detach (src/wait/join.c).  The bucket is one of src/parkinglot.c.  The wait is that of
+ * gmp_detach (src/wait/join.c).  The bucket is one of src/wait/parkinglot.c.  The wait is that of
  * src/park.h, whose steps and memory orders park.pml models: here it is armed when the bucket is
  * unlocked.
  *

@@ -12,7 +12,7 @@
  *            is a locked instruction
  *
  * Abstractions: lock, enqueue, mutex_lock_slow, mutex_unlock_slow and mutex_unwait are those of
- * src/wait/mutex.c.  The queue is the bucket of src/parkinglot.c, the wait that of src/park.h;
+ * src/wait/mutex.c.  The queue is the bucket of src/wait/parkinglot.c, the wait that of src/park.h;
  * its arming before the bucket is unlocked is one step here (modelled in select.pml).  Whether the
  * first waiter is overdue (MUTEX-4) is arbitrary (`starving`), and so is whether a thread spins
  * (mutex_spin, and with it the bit STUCK, which otherwise only makes an unlock compare and swap).
@@ -38,7 +38,7 @@
  *   src/wait/mutex.c: mutex_take mutex_enqueue mutex_unwait mutex_give_up mutex_lock_slow
  *   src/wait/mutex.c: mutex_claim_first mutex_unlock_slow gmp_mutex_lock
  *   src/wait/mutex_unlock.c: unlock_repair gmp_mutex_unlock
- *   src/parkinglot.c: lot_wake_first lot_unwait lot_dequeue lot_mark_contended lot_reset
+ *   src/wait/parkinglot.c: lot_wake_first lot_unwait lot_dequeue lot_mark_contended lot_reset
  *   src/waiter.h: waiter_claim
  *   ORD: uncontended
  *

@@ -34,7 +34,7 @@
  * Models:
  *   src/park.c: park_g0 park_slow_g0 cancel_wait park_green park_external ready
  *   src/waiter.h: waiter_claim waiter_hold waiter_release
- *   src/parkinglot.c: lot_wake_first lot_dequeue lot_unwait lot_wait
+ *   src/wait/parkinglot.c: lot_wake_first lot_dequeue lot_unwait lot_wait
  *   src/sched.c: end_wait_g0 execute_g0
  *   src/ready.c: sched_wake_external
  *   src/spawn.c: cancel_g

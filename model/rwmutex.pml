@@ -10,7 +10,7 @@
  *            shutdown before they run, if their wait was granted)
  *
  * The functions are those of src/wait/rwmutex.c, and of src/wait/mutex.c as far as an rwmutex uses
- * them; the queue is the bucket's of src/parkinglot.c; the wait is src/park.h's, in one step.
+ * them; the queue is the bucket's of src/wait/parkinglot.c; the wait is src/park.h's, in one step.
  * Whether the first writer is overdue (MUTEX-4) is arbitrary.
  *
  * Properties
@@ -31,7 +31,7 @@
  *   src/wait/rwmutex.c: drain_unwait reader_unwait wlock_slow
  *   src/wait/mutex.c: mutex_take mutex_enqueue mutex_unwait mutex_lock_slow mutex_claim_first
  *   src/wait/mutex.c: mutex_unlock_slow
- *   src/parkinglot.c: lot_wake_first lot_wake_all lot_unwait lot_dequeue
+ *   src/wait/parkinglot.c: lot_wake_first lot_wake_all lot_unwait lot_dequeue
  *   src/waiter.h: waiter_claim
  *   without: rwmutex mutex (memory is sequentially consistent; orders.pml has the mutex)
  *

@@ -154,7 +154,7 @@ set(GMP_FLOOR3
 set(GMP_FLOOR3_HEADERS)
 
 set(GMP_FLOOR4
-	parkinglot.c
+	wait/parkinglot.c
 	spawn.c
 	wait/join.c
 	wait/fls.c

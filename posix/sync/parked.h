@@ -63,7 +63,7 @@
 #include <limits.h>
 #include <sys/single_threaded.h>
 
-#include "parkinglot.h"
+#include "wait/parkinglot.h"
 #include "posix/call/hook.h"
 #include "posix/call/times.h"
 

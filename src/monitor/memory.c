@@ -13,7 +13,7 @@
 #include "g.h"
 #include "m.h"
 #include "monitor/monitor.h"
-#include "parkinglot.h"
+#include "wait/parkinglot.h"
 #include "proc.h"
 #include "stack.h"
 #include "variant.h"

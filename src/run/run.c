@@ -54,7 +54,7 @@
 #include "observe/trace/tracing.h"
 #include "observe/tracing.h"
 #include "park.h"
-#include "parkinglot.h"
+#include "wait/parkinglot.h"
 #include "policy/pin.h"
 #include "proc.h"
 #include "ready.h"

@@ -15,7 +15,7 @@
  *              barrier_unwait, or when BARRIER-2 dequeues its waiter.  A call whose deadline has
  *              passed before it has to wait never arrives.
  */
-#include "parkinglot.h"
+#include "wait/parkinglot.h"
 #include "variant.h"
 #include "waiter.h"
 

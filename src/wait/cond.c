@@ -22,7 +22,7 @@
  *           stack is valid until then.
  */
 #include "base/throw.h"
-#include "parkinglot.h"
+#include "wait/parkinglot.h"
 #include "variant.h"
 #include "wait/mutex.h"
 

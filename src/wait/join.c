@@ -26,7 +26,7 @@
 #include "enter.h"
 #include "g.h"
 #include "park.h"
-#include "parkinglot.h"
+#include "wait/parkinglot.h"
 #include "proc.h"
 #include "ready.h"
 #include "spawn.h"

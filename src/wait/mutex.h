@@ -28,7 +28,7 @@
 #ifndef GMP_MUTEX_H
 #define GMP_MUTEX_H
 
-#include "parkinglot.h"
+#include "wait/parkinglot.h"
 
 enum {
 	MUTEX_LOCKED = 1 << 0,

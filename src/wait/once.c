@@ -29,7 +29,7 @@
 #include "base/throw.h"
 #include "base/trace.h"
 #include "enter.h"
-#include "parkinglot.h"
+#include "wait/parkinglot.h"
 #include "variant.h"
 #include "wait/sync.h"
 

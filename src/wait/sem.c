@@ -23,7 +23,7 @@
  */
 #include <errno.h>
 
-#include "parkinglot.h"
+#include "wait/parkinglot.h"
 #include "variant.h"
 
 enum { WAITERS = 1 };

@@ -36,7 +36,7 @@
 #include "enter.h"
 #include "g.h"
 #include "park.h"
-#include "parkinglot.h"
+#include "wait/parkinglot.h"
 #include "proc.h"
 #include "spawn.h"
 #include "timer/timerheap.h"

@@ -20,7 +20,7 @@
  * still set, and clearing WAITERS would be an access after the last.
  */
 #include "base/throw.h"
-#include "parkinglot.h"
+#include "wait/parkinglot.h"
 #include "variant.h"
 
 enum { WAITERS = 1 };

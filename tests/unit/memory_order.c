@@ -9,7 +9,7 @@
 #define _GNU_SOURCE 1
 #include "check.h"
 
-#include "parkinglot.h"
+#include "wait/parkinglot.h"
 #include "runq.h"
 
 #include <errno.h>

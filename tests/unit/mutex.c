@@ -15,7 +15,7 @@
 #include "base/atomic.h"
 #include "base/os.h"
 #include "monitor/sysmon.h"
-#include "parkinglot.h"
+#include "wait/parkinglot.h"
 #include "rt.h"
 #include "step.h"
 #include "timer/timerheap.h"

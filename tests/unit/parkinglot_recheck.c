@@ -11,7 +11,7 @@
 #include <errno.h>
 
 #include "base/atomic.h"
-#include "parkinglot.h"
+#include "wait/parkinglot.h"
 #include "rt.h"
 
 struct bucket *__real_lot_lock(const void *key);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Parking table: buckets, treaps and queues.  parkinglot.h has the invariants. */
-#include "parkinglot.h"
+#include "wait/parkinglot.h"
 
 #include "base/os.h"
 #include "waiter.h"
