@@ -27,7 +27,7 @@
  *   src/machine/tlsblock.h: tlsblock_load
  *   src/machine/tlsblock_glibc.c: on_setxid
  *   src/variant/leave.c: park_own_g0
- *   src/variant.h: variant_enter
+ *   src/variant/variant.h: variant_enter
  *   src/sched.c: resume_g0
  *
  * Runs: the searches of scripts/model

@@ -20,7 +20,7 @@
 #include "base/throw.h"
 #include "enter.h"
 #include "park.h"
-#include "variant.h"
+#include "variant/variant.h"
 #include "waiter.h"
 
 /* --- elements --- */

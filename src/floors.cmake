@@ -117,12 +117,12 @@ set(GMP_FLOOR2_HEADERS
 	g_state.h
 	gstatus.def
 	handoff_state.h
-	variant.h
-	variant_state.h
+	variant/variant.h
+	variant/variant_state.h
 	netpoll/record.h
 	pick_state.h
-	probe.h
-	probe_state.h
+	observe/probe.h
+	observe/probe_state.h
 	proc_state.h
 	runq_state.h
 	timer/timerheap_state.h

@@ -7,7 +7,7 @@
 
 #include "base/os.h"
 #include "base/throw.h"
-#include "variant.h"
+#include "variant/variant.h"
 
 enum { G_BATCH = 32, ID_BATCH = 64 };
 

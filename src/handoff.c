@@ -6,7 +6,7 @@
 #include "base/throw.h"
 #include "idle.h"
 #include "pick.h"
-#include "probe.h"
+#include "observe/probe.h"
 #include "proc.h"
 #include "ready.h"
 #include "runq.h"

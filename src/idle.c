@@ -7,14 +7,14 @@
 #include "netpoll/netpoll.h"
 #include "pick.h"
 #include "poller.h"
-#include "probe.h"
+#include "observe/probe.h"
 #include "proc.h"
 #include "ready.h"
 #include "runq.h"
 #include "source.h"
 #include "policy/stall.h"
 #include "timer/timerheap.h"
-#include "variant.h"
+#include "variant/variant.h"
 #include "waiter.h"
 
 /* Call the deadlock report if the run is stalled.  Returns until when to sleep. */

@@ -11,7 +11,7 @@
 #include "enter.h"
 #include "poller.h"
 #include "runq.h"
-#include "variant.h"
+#include "variant/variant.h"
 #include "waiter.h"
 
 enum { M_STACK = 256 * 1024 }; /* bytes of an M's stack */

@@ -8,12 +8,12 @@
 #include "base/throw.h"
 #include "enter.h"
 #include "idle.h"
-#include "probe.h"
+#include "observe/probe.h"
 #include "ready.h"
 #include "runq.h"
 #include "sched.h"
 #include "timer/timerheap.h"
-#include "variant.h"
+#include "variant/variant.h"
 #include "waiter.h"
 
 /* PREEMPT-6: time slices.  The kernel's are 4 ms or less, and a few threads wait for each CPU. */

@@ -66,7 +66,7 @@
 
 #include "enter.h"
 #include "types.h"
-#include "variant.h"
+#include "variant/variant.h"
 
 /* The waiter of an external thread, on its stack. */
 struct external {

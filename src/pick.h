@@ -61,7 +61,7 @@
 #include "runq.h"
 #include "source.h"
 #include "types.h"
-#include "variant.h"
+#include "variant/variant.h"
 
 enum {
 	INHERIT_MAX = 64, /* PICK-1: the clock is read once in so many switches */

@@ -13,7 +13,7 @@
 #include "netpoll/record.h"
 #include "runq.h"
 #include "timer/timerheap.h"
-#include "variant.h"
+#include "variant/variant.h"
 
 struct sched sched;
 

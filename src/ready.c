@@ -4,11 +4,11 @@
 
 #include "base/os.h"
 #include "enter.h"
-#include "probe.h"
+#include "observe/probe.h"
 #include "proc.h"
 #include "runq.h"
 #include "timer/timerheap.h"
-#include "variant.h"
+#include "variant/variant.h"
 #include "waiter.h"
 
 /*

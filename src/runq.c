@@ -22,8 +22,8 @@
 #include "base/os.h"
 #include "base/throw.h"
 #include "g.h"
-#include "probe.h"
-#include "variant.h"
+#include "observe/probe.h"
+#include "variant/variant.h"
 
 static enum lane lane_of(const struct g *gp);
 static void *gq_new_entry(struct gqueue *q);

@@ -30,14 +30,14 @@
 #include "idle.h"
 #include "pick.h"
 #include "policy/pin.h"
-#include "probe.h"
+#include "observe/probe.h"
 #include "proc.h"
 #include "ready.h"
 #include "runq.h"
 #include "source.h"
 #include "policy/spare.h"
 #include "timer/timerheap.h"
-#include "variant.h"
+#include "variant/variant.h"
 #include "waiter.h"
 
 leaves_by_jump static int restart_search_g0(struct m *m);

@@ -43,7 +43,7 @@
 
 #include "chan.h"
 #include "park.h"
-#include "variant.h"
+#include "variant/variant.h"
 
 enum { CASES_ON_STACK = 64 }; /* with more cases the arrays are allocated */
 

@@ -5,11 +5,11 @@
 #include "base/emit.h"
 #include "base/os.h"
 #include "netpoll/netpoll.h"
-#include "probe.h"
+#include "observe/probe.h"
 #include "ready.h"
 #include "runq.h"
 #include "timer/timerheap.h"
-#include "variant.h"
+#include "variant/variant.h"
 #include "waiter.h"
 
 enum {

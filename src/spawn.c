@@ -15,7 +15,7 @@
 #include "proc.h"
 #include "ready.h"
 #include "sched.h"
-#include "variant.h"
+#include "variant/variant.h"
 #include "waiter.h"
 
 /* --- spawn --- */

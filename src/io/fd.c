@@ -50,7 +50,7 @@
 #include "netpoll/multi.h"
 #include "netpoll/owner.h"
 #include "park.h"
-#include "variant.h"
+#include "variant/variant.h"
 
 /* Backoff of fd_backoff: a change without an event is noticed this late at most.  Not measured. */
 enum { BACKOFF_MIN_NS = MS, BACKOFF_MAX_NS = 16 * MS };

@@ -31,7 +31,7 @@
 #include "enter.h"
 #include "io/fd.h"
 #include "timer/timerheap.h"
-#include "variant.h"
+#include "variant/variant.h"
 
 /* Most fds whose entries lie on the stack; more are allocated. */
 enum { ON_STACK = 16 };

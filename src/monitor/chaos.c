@@ -4,7 +4,7 @@
 #include "monitor/faultsig.h"
 #include "monitor/monitor.h"
 #include "proc.h"
-#include "variant.h"
+#include "variant/variant.h"
 
 enum { CHAOS_NS = 200 * US }; /* between two signals */
 

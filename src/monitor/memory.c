@@ -16,7 +16,7 @@
 #include "wait/parkinglot.h"
 #include "proc.h"
 #include "stack.h"
-#include "variant.h"
+#include "variant/variant.h"
 #include "waiter.h"
 
 enum {

@@ -15,7 +15,7 @@
 #include "netpoll/deadline.h"
 #include "netpoll/fire.h"
 #include "netpoll/owner.h"
-#include "variant.h"
+#include "variant/variant.h"
 
 /* UNWANTED_MOST: events without a wait, of which each costs a report, before a persistent
  * registration becomes one-shot, and the next read makes it persistent again: two system calls.

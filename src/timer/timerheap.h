@@ -29,7 +29,7 @@
 
 #include "enter.h"
 #include "types.h"
-#include "variant.h"
+#include "variant/variant.h"
 
 enum { TIMER_SLACK = 50000 }; /* ns: TIMER-5 */
 

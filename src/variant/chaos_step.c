@@ -7,7 +7,7 @@
 #include "ready.h"
 #include "runq.h"
 #include "source.h"
-#include "variant.h"
+#include "variant/variant.h"
 
 enum { DRAWN_FROM = 64 };
 

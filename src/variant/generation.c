@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The scheduler generations: one line for each, in the order of enum gmp_sched. */
-#include "variant.h"
+#include "variant/variant.h"
 
 const struct generation generations[] = {
 	[GMP_SCHED_RUNNEXT] = { .ring = RUNQ_SIZE },

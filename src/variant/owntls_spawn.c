@@ -6,7 +6,7 @@
 
 #include "base/throw.h"
 #include "enter.h"
-#include "variant.h"
+#include "variant/variant.h"
 #include "variant/leave.h"
 #include "variant/owntls.h"
 

@@ -13,7 +13,7 @@
 #include "idle.h"
 #include "proc.h"
 #include "ready.h"
-#include "variant.h"
+#include "variant/variant.h"
 #include "waiter.h"
 
 /* How a green thread ended; the value of its longjmp.  RETURNED: its entry function returns; 0, as

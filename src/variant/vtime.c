@@ -5,7 +5,7 @@
 #include "base/os.h"
 #include "policy/stall.h"
 #include "timer/timerheap.h"
-#include "variant.h"
+#include "variant/variant.h"
 
 /* First value of the clock.  The same in each run, so that printed times repeat too; not 0, since
  * times in the past would be negative. */

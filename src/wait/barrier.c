@@ -16,7 +16,7 @@
  *              passed before it has to wait never arrives.
  */
 #include "wait/parkinglot.h"
-#include "variant.h"
+#include "variant/variant.h"
 #include "waiter.h"
 
 /* Take back the arrival of a waiter that was cancelled, has timed out or is killed at shutdown. */

@@ -64,10 +64,10 @@
 #include "handoff.h"
 #include "m.h"
 #include "park.h"
-#include "probe.h"
+#include "observe/probe.h"
 #include "timer/timerheap.h"
 #include "types.h"
-#include "variant.h"
+#include "variant/variant.h"
 
 /*
  * LONG_TICKS: a section is long from about 20 us on, since a hand-off costs its two threads as

@@ -23,7 +23,7 @@
  */
 #include "base/throw.h"
 #include "wait/parkinglot.h"
-#include "variant.h"
+#include "variant/variant.h"
 #include "wait/mutex.h"
 
 struct cond_release {

@@ -34,7 +34,7 @@
 #include "base/throw.h"
 #include "chan.h"
 #include "types.h"
-#include "variant.h"
+#include "variant/variant.h"
 
 enum { SHARDS = 64 };
 enum done_state { UNSET = 0, SETTING = 1, SET = 2, FREED = 3 };

@@ -30,7 +30,7 @@
 #include "proc.h"
 #include "ready.h"
 #include "spawn.h"
-#include "variant.h"
+#include "variant/variant.h"
 #include "waiter.h"
 
 _Static_assert(_Alignof(struct sudog) > JOIN_DONE, "no sudog has the address of a state");

@@ -66,7 +66,7 @@
 #include "base/throw.h"
 #include "proc.h"
 #include "ready.h"
-#include "variant.h"
+#include "variant/variant.h"
 #include "wait/sync.h"
 #include "waiter.h"
 

@@ -62,7 +62,7 @@
 #include <errno.h>
 
 #include "base/throw.h"
-#include "variant.h"
+#include "variant/variant.h"
 #include "wait/mutex.h"
 #include "wait/sync.h"
 #include "waiter.h"

@@ -24,7 +24,7 @@
 #include <errno.h>
 
 #include "wait/parkinglot.h"
-#include "variant.h"
+#include "variant/variant.h"
 
 enum { WAITERS = 1 };
 #define ONE_PERMIT (1ull << 32)

@@ -40,7 +40,7 @@
 #include "proc.h"
 #include "spawn.h"
 #include "timer/timerheap.h"
-#include "variant.h"
+#include "variant/variant.h"
 #include "wait/join.h"
 #include "waiter.h"
 

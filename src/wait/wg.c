@@ -21,7 +21,7 @@
  */
 #include "base/throw.h"
 #include "wait/parkinglot.h"
-#include "variant.h"
+#include "variant/variant.h"
 
 enum { WAITERS = 1 };
 
