@@ -25,7 +25,8 @@
  * Models:
  *   src/variant/abandon.c: abandon_sig leave_sig abandon_ended abandon_ask abandon_one
  *   src/variant/abandon.c: abandon_release ask
- *   src/m.c: end_if_abandoned m_abandon_locked m_wait_end
+ *   src/m.c: m_abandon_locked m_wait_end
+ *   src/variant/outside.c: end_if_abandoned
  *   src/run/run.c: abandon_rest m_main tear_down
  *   ORD: abandon
  *

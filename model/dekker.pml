@@ -58,7 +58,7 @@
  *   src/ready.h: wake_if_idle stop_spinning
  *   src/ready.c: wake_for_queued sched_ask_one
  *   src/sched.c: execute_found_g0 due_or_global
- *   src/variant/thread.c: thread_arm thread_cancel_wait
+ *   src/variant/thread.c: variant_arm variant_cancel_wait
  *   src/wait/mutex_unlock.c: gmp_mutex_unlock
  *   src/wait/parkinglot.c: lot_mark_contended
  *   src/enter.h: rt_enter rt_leave

@@ -8,16 +8,17 @@
 
 #include "types.h"
 
-/* The M of the calling OS thread, if that runs one G (variant/thread.c); otherwise NULL.  Does not
- * return to a thread that has left the runtime (variant/abandon.h). */
-struct m *thread_m(void);
+/* self_m, if getm() is NULL.  Does not return to a thread that has left the runtime
+ * (variant/outside.c). */
+struct m *self_m_slow(void);
 
-/* The M of the calling G; NULL for an external thread and in blocking code. */
+/* The M of the calling G, also if that is an OS thread (getm() is NULL then); NULL for an external
+ * thread and in blocking code. */
 static inline struct m *self_m(void)
 {
 	struct m *m = getm();
 
-	return likely(m != NULL) ? m : thread_m();
+	return likely(m != NULL) ? m : self_m_slow();
 }
 
 /* The calling G; NULL for an external thread and in blocking code. */

@@ -96,6 +96,7 @@ set(GMP_FLOOR2
 	observe/latency.c
 	observe/tracing.c
 	variant/generation.c
+	variant/outside.c
 	variant/owntls.c
 	g.c
 	m.c

@@ -3,7 +3,6 @@
 #include "m.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/emit.h"
 #include "base/os.h"
@@ -149,7 +148,7 @@ bool m_join_one(bool dead)
 
 int m_start(struct m *m)
 {
-	size_t stack = m->as_thread.alone ? (size_t)1 << m->curg->stack_class : M_STACK;
+	size_t stack = variant_m_stack(m, M_STACK);
 
 	m->ours = true;
 	int err = os_thread_start(&m->thread, ms.entry, m, stack, &m->tid);
@@ -224,44 +223,6 @@ int m_tids(int *tids, int n)
 }
 
 /* --- sleeping and waking --- */
-
-leaves_by_jump static int leave_abandoned_g0(void *arg)
-{
-	struct m *m = arg;
-
-	if (m->abandon.block)
-		owntls_unload(m);
-	san_arrive(&m->san);
-	return gmp__gogo(&m->base, 0, m->g0);
-}
-
-/* Step 4 of the thread in variant/abandon.h. */
-_Noreturn void gmp__abandoned_end(void)
-{
-	struct m *m = gmp__abandonedm();
-	struct context left;
-
-	if (!m)
-		_exit(0); /* a child that fork made from this G: it ends as an OS thread */
-	san_leave(NULL, &m->san);
-	gmp__mcall(&left, leave_abandoned_g0, m, m->g0);
-	__builtin_unreachable();
-}
-
-void end_if_abandoned(void)
-{
-	if (unlikely(gmp__abandonedm()))
-		gmp__abandoned_end();
-}
-
-noinline struct m *thread_m(void)
-{
-	struct m *m = gmp__blockedm();
-
-	if (!m)
-		end_if_abandoned();
-	return m && m->as_thread.alone ? m : NULL;
-}
 
 void m_sleep(struct m *m)
 {

@@ -43,10 +43,6 @@ void m_wake_end(void);
 /* Under sched.lock: m, whose thread has left the runtime, counts as dead and is no longer in
  * sched.allm. */
 void m_abandon_locked(struct m *m);
-/* The call or the return after which an abandoned OS thread ends: variant/abandon.h. */
-_Noreturn void gmp__abandoned_end(void);
-/* On an OS thread that is no M: it ends here if it was abandoned. */
-void end_if_abandoned(void);
 /* Free an M whose thread was joined or never started. */
 void m_free(struct m *m);
 

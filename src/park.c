@@ -135,16 +135,16 @@ static int park_green(struct m *m, unsigned why, unwait_fn unwait, commit_fn com
 /* --- an external thread waits --- */
 
 /* All steps of an external thread.  Variants: virtual time (vtime_real), and a G that runs as an
- * OS thread (thread_m, thread_arm, thread_resume). */
+ * OS thread (variant_arm, variant_resume). */
 static noinline int park_external(struct waiter *w, unsigned why, unwait_fn unwait,
 				  commit_fn commit, void *arg, int64_t deadline)
 {
-	struct m *alone = thread_m();
+	struct m *m = self_m_slow();
 	uint32_t state;
 
 	deadline = vtime_real(deadline);
-	if (alone)
-		thread_arm(alone, w, why);
+	if (m)
+		variant_arm(m, w, why);
 	else
 		st_rel(&w->state, WAITER_ARMED); /* ORD(waiter.claim) */
 	commit(arg);
@@ -160,8 +160,8 @@ static noinline int park_external(struct waiter *w, unsigned why, unwait_fn unwa
 	}
 	int result = waiter_result(state);
 
-	if (alone)
-		return thread_resume(alone, w, unwait, result);
+	if (m)
+		return variant_resume(m, w, unwait, result);
 	if (result && unwait)
 		unwait(w);
 	return result;

@@ -132,7 +132,7 @@ static inline void self_checkpoint(void)
 	struct m *m = getm();
 
 	if (unlikely(!m))
-		thread_checkpoint();
+		variant_checkpoint();
 	else if (unlikely((ld_rlx(&m->p->attention) & ~(uint32_t)ATTENTION_AT_SWITCH) |
 			  ld_rlx(&m->taken)))
 		park_checkpoint();

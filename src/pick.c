@@ -55,7 +55,7 @@ static void begin_interval(struct p *pp, uint64_t now)
  * all Gs, and a quantum would prefer some. */
 static bool yielded_wait(struct p *pp)
 {
-	return !pp->in_order && !chaos_on() && (runq_yielded(pp) || ld_rlx(&sched.gqyields));
+	return !chaos_on() && (runq_yielded(pp) || ld_rlx(&sched.gqyields));
 }
 
 /* If a quantum is due, begin it once the Gs have run that were then in the first lane. */

@@ -13,7 +13,7 @@
  *                                                             that queue (PICK-3)
  *    itself: it yields         the second ring                no
  *
- * A P without runnext (variant.h: variant_has_runnext) has only the first ring, and puts a single G
+ * A P without runnext (variant/variant.h) has only the first ring, and puts a single G
  * at its tail too.  Gs of timers go to the tail there, and if no other G waits or the ring has
  * no room.
  *

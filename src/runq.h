@@ -47,8 +47,8 @@
  * at a step of the scheduler (ATTENTION_SHARE).  If its G computes, sysmon first gives the P to
  * another M (monitor/preempt.h).  Thieves read `open` before all else (acquire).  ORD(p.open)
  *
- * Scheduler generations (variant.h): GMP_SCHED_LOCAL has no runnext and no second ring, and with
- * GMP_SCHED_GLOBAL the ring is always full, so every G goes through the global queue.
+ * Some variants (variant/variant.h) have no runnext and no second ring, or a ring without room:
+ * then every G goes through the global queue.
  *
  * Rejected
  *   A Chase-Lev deque: LIFO order starves yielding Gs.

@@ -92,7 +92,7 @@ leaves_by_jump static noinline int begin_elsewhere_g0(struct m *m, struct g *gp)
 {
 	st_rlx(&m->curg, (struct g *)NULL);
 	g_set_status(gp, G_RUNNABLE);
-	if (!sched.threads || thread_start(gp)) {
+	if (variant_start(gp)) {
 		lock(&sched.lock, LR_SCHED);
 		gq_put(gp);
 		unlock(&sched.lock, LR_SCHED);

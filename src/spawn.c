@@ -98,14 +98,14 @@ static noinline int spawn_undo(struct g *gp, int err)
 static noinline int spawn_launch_thread(struct g *gp)
 {
 	g_set_status(gp, G_RUNNABLE);
-	int err = thread_start(gp);
+	int err = variant_start(gp);
 
 	return err ? spawn_undo(gp, err) : 0;
 }
 
 static inline int spawn_launch(struct g *gp)
 {
-	if (unlikely(sched.threads))
+	if (unlikely(!variant_gs_switch()))
 		return spawn_launch_thread(gp);
 	sched_submit(gp, true);
 	return 0;
@@ -235,7 +235,7 @@ void gmp_exit(void)
 	struct m *m = self_m();
 
 	if (m && !getm())
-		thread_exit(m);
+		variant_exit(m);
 	if (!m && gmp__blockedm())
 		gmp__fatal("gmp_exit in blocking code\n"
 			   "call gmp_block_leave before gmp_exit");
@@ -253,10 +253,8 @@ void gmp_exit(void)
 static void cancel_g(struct g *gp)
 {
 	st_rlx(&gp->cancelled, true);
-	if (unlikely(sched.threads)) {
-		thread_cancel_wait(gp);
+	if (variant_cancels(gp))
 		return;
-	}
 	if (!cancel_wait(gp)) {
 		sched_heavy_fence(); /* ORD(cancel) */
 		if (!cancel_wait(gp))
@@ -324,7 +322,7 @@ int gmp_lock_thread(void)
 	if (!owner)
 		gmp__fatal("gmp_lock_thread on a thread that is not a green thread\n"
 			   "call it in a green thread only");
-	/* GMP_SCHED_THREAD: always bound */
+	/* a G that is an OS thread is always bound */
 	int err = owner->locks || !m ? 0 : sched_bind(m);
 
 	if (err || owner->locks == UINT32_MAX)

@@ -229,11 +229,10 @@ struct sched {
 	unsigned stack_class;   /* (c) the default one */
 	bool library;           /* (c) begun by gmp_start */
 	bool never_deadlocked;  /* (c) no deadlock is reported: threads or signals end each wait */
-	bool threads;           /* (c) Gs run as OS threads */
-	bool begins_otherwise; /* (c) threads or GMP_OWN_TLS: the first run of a G is another one */
-	int slack;             /* (c) timer slack of the thread that began the run, in ns */
-	int64_t start_now;     /* (c) clock and cpu_ticks at the start, to convert the latter */
-	uint64_t start_ticks;  /* (c) */
+	struct variant variant; /* (c) */
+	int slack;              /* (c) timer slack of the thread that began the run, in ns */
+	int64_t start_now;      /* (c) clock and cpu_ticks at the start, to convert the latter */
+	uint64_t start_ticks;   /* (c) */
 
 	struct upcalls up; /* (c) */
 

@@ -383,7 +383,7 @@ static noinline bool begin_runtime(void)
 static bool program_runs(void)
 {
 	return program.whole && (ld_rlx(&sched.state) == RUN_ON || begin_runtime()) &&
-	       likely(!sched.threads);
+	       likely(!sched.variant.threads);
 }
 
 const struct thread_upcalls gmp__thread_up = {

@@ -19,7 +19,7 @@ void leftover_add(struct leftover *l, void (*end)(void *arg), void *arg)
 {
 	l->end = end;
 	l->arg = arg;
-	l->thread = thread_m();
+	l->thread = self_m_slow();
 	lock(&left.lock, LR_LEFTOVER);
 	dlist_add(&left.first, l);
 	unlock(&left.lock, LR_LEFTOVER);

@@ -70,7 +70,7 @@ static void scan_gs(int64_t now)
 		memory.unfinished = false;
 	for (; memory.cursor < end; memory.cursor++)
 		memory.unfinished |= trim_parked(g_at(memory.cursor), now);
-	if (end == made && memory.long_waits && !sched.threads) {
+	if (end == made && memory.long_waits && variant_gs_switch()) {
 		memory.long_waits = sched.up.long_waits();
 		memory.unfinished |= memory.long_waits;
 	}

@@ -68,6 +68,7 @@
 #include "variant/leave.h"
 #include "variant/owntls.h"
 #include "variant/thread.h"
+#include "variant/variant.h"
 #include "variant/vtime.h"
 #include "wait/fls.h"
 #include "wait/join.h"
@@ -86,9 +87,7 @@ static void *m_main(void *arg)
 	os_timer_slack(1);
 	san_thread(&m->san);
 	signal_thread_begin(m);
-	if (m->as_thread.alone)
-		thread_run(m);
-	else
+	if (!variant_run(m))
 		mstart(m);
 	signal_thread_end(m);
 	if (unlikely(ld_rlx(&m->abandon.state) == LEAVE_LEFT ||
@@ -154,7 +153,7 @@ static void write_error(const char *why)
 /* PREEMPT-5 of preempt.h. */
 static bool preempts(void)
 {
-	return sched.asymmetric && !sched.threads && !ld_rlx(&sched.virtual_now) &&
+	return sched.asymmetric && variant_gs_switch() && !ld_rlx(&sched.virtual_now) &&
 	       !(sched.options.c.flags & GMP_COOPERATIVE);
 }
 
@@ -177,12 +176,9 @@ static int own_tls_begin(const char **why)
  * options does not support a run. */
 static int check_support(const struct options *options, bool library, const char **why)
 {
-	if (generations[options->c.sched].threads &&
-	    options->debug & (DEBUG_virtual | DEBUG_chaos)) {
-		*why = "GMP_SCHED_THREAD cannot be used with GMP_DEBUG=virtual or chaos: the "
-		       "kernel schedules";
+	*why = variant_refuses(options);
+	if (*why)
 		return -ENOTSUP;
-	}
 	if (sysconf(_SC_PAGESIZE) > PAGE) {
 		*why = "the pages of this kernel are larger than 4 KiB: use a kernel with 4 KiB "
 		       "pages (arm64: CONFIG_ARM64_4K_PAGES)";
@@ -228,8 +224,7 @@ static void run_reset(const struct options *options, bool library)
 	st_rlx(&sched.run, run + 1);
 	sched.options = *options;
 	sched.library = sched.never_deadlocked = library;
-	sched.threads = sched_generation()->threads;
-	sched.begins_otherwise = sched.threads || options->c.flags & GMP_OWN_TLS;
+	variant_begin();
 	if (options->debug & DEBUG_virtual)
 		vtime_begin();
 	st_rlx(&sched.chaos, (uint32_t)(options->debug & DEBUG_chaos));
@@ -279,7 +274,7 @@ static int run_begin_modules(void)
 	leave_init();
 	if (!err)
 		err = tracing_begin(&why);
-	if (!err && sched.begins_otherwise && !sched.threads)
+	if (!err && variant_owns_tls())
 		err = own_tls_begin(&why);
 	if (err && why)
 		write_error(why);
@@ -400,8 +395,7 @@ static void join_ms(void)
 
 static void tear_down(void)
 {
-	if (sched.threads)
-		threads_end();
+	variant_end();
 	join_ms();
 	sysmon_stop();
 	dump_signal_fini();
@@ -430,8 +424,8 @@ static bool begin_stop(void)
 	return true;
 }
 
-/* GMP_SCHED_THREAD: starts m on an OS thread of its own, for the poller and timers, and runs gp on
- * the calling thread. */
+/* Gs run as OS threads: starts m on an OS thread of its own, for the poller and timers, and runs gp
+ * on the calling thread. */
 static int run_on_caller(struct m *m, struct g *gp)
 {
 	struct m *own = m_new_always();
@@ -439,15 +433,15 @@ static int run_on_caller(struct m *m, struct g *gp)
 
 	g_set_status(gp, G_RUNNABLE);
 	if (own)
-		thread_adopt(own, gp); /* before m can check for a deadlock */
-	st_seq(&sched.state, RUN_ON);  /* ORD(run) */
+		variant_adopt(own, gp); /* before m can check for a deadlock */
+	st_seq(&sched.state, RUN_ON);   /* ORD(run) */
 	if (!err)
 		err = m_start(m);
 	if (err) {
 		m_free(m);
 	} else {
 		signal_thread_begin(own);
-		thread_run(own);
+		variant_run(own);
 		signal_thread_end(own);
 	}
 	begin_stop();
@@ -471,7 +465,7 @@ static int run_main(gmp_fn fn, void *arg, const gmp_config *cfg, uintptr_t calle
 	sched.main = gp;
 	st_rlx(&gp->made_at, called_from);
 	trace_ready(gp, QUEUE_RUNNEXT, GMP_LATENCY_SPAWN);
-	if (sched.threads)
+	if (!variant_gs_switch())
 		return run_on_caller(m, gp);
 	san_thread(&m->san);
 	signal_thread_begin(m);

@@ -16,8 +16,7 @@
  *   own thread-locals             owntls_kill: renews the block, runs no destructor
  *   what calls hold on its stack  leftovers_fini (io/cleanup.h), called by run.c afterwards
  *
- * With GMP_SCHED_THREAD a green thread is an OS thread and leaves by itself
- * (variant/thread.c:threads_end); here none of these is left.
+ * A green thread that is an OS thread leaves by itself (variant/thread.c:variant_end), before this.
  *
  * Protocol
  *   1  Claim every waiting green thread.  If another thread has claimed one already, wait until

@@ -47,7 +47,7 @@ int owntls_enable(void)
 
 int owntls_spawn(struct g *gp)
 {
-	if (unlikely(sched.threads))
+	if (!variant_gs_switch())
 		return 0;
 	int err = owntls_enable();
 

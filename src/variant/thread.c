@@ -42,7 +42,7 @@ static void count_blocked(int n)
 	st_rlx(&sched.nblocked, sched.nblocked + n); /* THREAD-2 */
 }
 
-void thread_adopt(struct m *m, struct g *gp)
+void variant_adopt(struct m *m, struct g *gp)
 {
 	gp->awaits = NULL;
 	g_set_status(gp, G_RUNNING);
@@ -63,8 +63,10 @@ static void thread_release_g(struct m *m)
 	unlock(&sched.lock, LR_SCHED);
 }
 
-int thread_start(struct g *gp)
+int variant_start(struct g *gp)
 {
+	if (variant_gs_switch())
+		return -EAGAIN;
 	for (int i = 0; i < 2; i++) /* two ended threads for each new one: the backlog shrinks */
 		m_join_one(true);
 	int err = thread_announce();
@@ -75,7 +77,7 @@ int thread_start(struct g *gp)
 
 	err = m ? 0 : -EAGAIN;
 	if (m) {
-		thread_adopt(m, gp);
+		variant_adopt(m, gp);
 		err = m_start(m) ? -EAGAIN : 0;
 	}
 	if (err && m) {
@@ -115,11 +117,13 @@ static _Noreturn void thread_leave(struct m *m, int how)
 	longjmp(*(jmp_buf *)m->as_thread.way_out, how);
 }
 
-void thread_run(struct m *m)
+bool variant_run(struct m *m)
 {
 	struct g *gp = m->curg;
 	jmp_buf way_out;
 
+	if (!m->as_thread.alone)
+		return false;
 	m->as_thread.way_out = &way_out;
 	st_rlx(&m->tid, os_thread_id());
 	m->blocks = UINT32_MAX / 2; /* gmp_block_leave never decrements it to 0 */
@@ -135,9 +139,10 @@ void thread_run(struct m *m)
 	case KILLED: thread_release_g(m); break;
 	}
 	gmp__setm(NULL);
+	return true;
 }
 
-noinline void thread_exit(struct m *m)
+noinline void variant_exit(struct m *m)
 {
 	run_exit_hooks(m->curg);
 	thread_leave(m, EXITED);
@@ -148,9 +153,9 @@ static bool run_ends(void)
 	return ld_acq(&sched.state) != RUN_ON; /* ORD(external) */
 }
 
-void thread_checkpoint(void)
+void variant_checkpoint(void)
 {
-	struct m *m = thread_m();
+	struct m *m = self_m_slow();
 
 	if (m && run_ends())
 		thread_leave(m, KILLED);
@@ -171,7 +176,7 @@ static void thread_claim(struct waiter *w, int result)
 		sched_wake_external(w);
 }
 
-void thread_arm(struct m *m, struct waiter *w, unsigned why)
+void variant_arm(struct m *m, struct waiter *w, unsigned why)
 {
 	struct g *gp = m->curg;
 
@@ -186,7 +191,7 @@ void thread_arm(struct m *m, struct waiter *w, unsigned why)
 		thread_claim(w, -ECANCELED);
 }
 
-int thread_resume(struct m *m, struct waiter *w, unwait_fn unwait, int result)
+int variant_resume(struct m *m, struct waiter *w, unwait_fn unwait, int result)
 {
 	struct g *gp = m->curg;
 	struct waiter *mine = w;
@@ -206,7 +211,7 @@ int thread_resume(struct m *m, struct waiter *w, unwait_fn unwait, int result)
 
 bool thread_killed(void)
 {
-	struct m *m = thread_m();
+	struct m *m = self_m_slow();
 
 	return m && m->as_thread.killed;
 }
@@ -237,7 +242,7 @@ static void thread_end_wait(struct g *gp, bool all, int result)
 	st_rel(&gp->awaits, w); /* ORD(awaits) */
 }
 
-void thread_cancel_wait(struct g *gp)
+void variant_cancel_wait(struct g *gp)
 {
 	fence_seq(); /* ORD(cancel) */
 	thread_end_wait(gp, false, -ECANCELED);
@@ -260,8 +265,8 @@ static bool thread_wake_all(void)
 	return any;
 }
 
-void threads_end(void)
+void variant_end(void)
 {
-	while (thread_wake_all()) /* repeated until all have ended */
+	while (!variant_gs_switch() && thread_wake_all()) /* repeated until all have ended */
 		os_nap(200 * US);
 }

@@ -8,8 +8,8 @@
  * gmp_self, its thread-local values and its cancellation.  Other Ms serve the poller and timers; an
  * M that finds a green thread in a queue (a timer's) starts an OS thread for it.
  *
- *   spawned ── thread_start: an M and an OS thread ──> runs, waits, runs ──> ends, as any G
- *                                                           └──> killed: jumps to thread_run
+ *   spawned ── variant_start: an M and an OS thread ──> runs, waits, runs ──> ends, as any G
+ *                                                           └──> killed: jumps to variant_run
  *
  * How other threads end its wait (gp->awaits: the waiter, which is on the stack of its thread)
  *
@@ -37,11 +37,11 @@
 #include "types.h"
 
 /* Makes gp, which is runnable, the green thread of m. */
-void thread_adopt(struct m *m, struct g *gp);
-/* Runs m->curg to its end on the calling thread. */
-void thread_run(struct m *m);
+void variant_adopt(struct m *m, struct g *gp);
+/* If m is the OS thread of one G, runs that to its end, and returns true. */
+bool variant_run(struct m *m);
 
 /* Shutdown: wakes all green threads that wait, until none is left. */
-void threads_end(void);
+void variant_end(void);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Variant hooks: where a variant of the runtime changes what the scheduler does.  A file of the
- * core also reads the fields in_order, room and yield_room that variant_p_init sets, chaos_on,
- * rt_replays and sched.threads.  A scheduler generation is a line of variant/generation.c.
+ * core also reads the fields in_order, room and yield_room that variant_p_init sets, chaos_on and
+ * rt_replays.  A scheduler generation is a line of variant/generation.c; check-floors counts what
+ * else names one.
  *
  *   variant                            set by             hooks
  *   scheduler generations              gmp_config.sched   variant_p_init, variant_has_runnext,
@@ -17,9 +18,8 @@
  *   observed Gs (check/check.h), C++   GMP_DEBUG=check;   the steps of variant/leave.h;
  *                                      a C++ runtime      RESUME_OBSERVED and RESUME_CXX in
  *                                                         sched.c
- *   Gs as OS threads                   GMP_SCHED_THREAD   variant_begins_here; thread_m; the
- *     (variant/thread.h)                                  functions thread_* and waiter_killed
- *                                                         below
+ *   Gs as OS threads                   GMP_SCHED_THREAD   variant_begins_here; self_m_slow; the
+ *     (variant/thread.h)                                  hooks below up to variant_exit
  *   virtual time                       GMP_VIRTUAL_TIME   variant_time_is_virtual; vtime_sleep
  *     (variant/vtime.h)                                   and vtime_slept in
  *                                                         idle.c:sleep_in_poller; vtime_real in
@@ -41,29 +41,61 @@
 #include "variant/chaos.h"
 #include "variant/owntls.h"
 
+/* --- Gs as OS threads (variant/thread.h) --- */
+
+/* False: Gs run as OS threads, and the kernel switches. */
+static inline bool variant_gs_switch(void)
+{
+	return likely(!sched.variant.threads);
+}
+
 /* sched.c:begin_elsewhere_g0, spawn.c.  Start an OS thread for gp, which is runnable.  Returns 0;
- * -EAGAIN if no more threads can be started; -ESRCH if the run ends. */
-int thread_start(struct g *gp);
-/* park.c:park_external.  Steps 1 to 3, and steps 5 and 6, of a wait of m's green thread
- * (variant/thread.h). */
-void thread_arm(struct m *m, struct waiter *w, unsigned why);
-int thread_resume(struct m *m, struct waiter *w, unwait_fn unwait, int result);
-/* For an unwait_fn: true if the green thread of the calling OS thread is killed, so that its wait
- * will not return. */
+ * -EAGAIN if Gs do not run as OS threads, or no more can be started; -ESRCH if the run ends. */
+int variant_start(struct g *gp);
+
+/* m.c:m_start.  The size of the stack of m's OS thread. */
+static inline size_t variant_m_stack(const struct m *m, size_t usual)
+{
+	return m->as_thread.alone ? (size_t)1 << m->curg->stack_class : usual;
+}
+
+/* park.c:park_external.  Steps 1 to 3, and steps 5 and 6, of a wait of the calling G, whose M is
+ * m. */
+void variant_arm(struct m *m, struct waiter *w, unsigned why);
+int variant_resume(struct m *m, struct waiter *w, unwait_fn unwait, int result);
+
+/* For an unwait_fn: true if the waiter is killed at shutdown, so that its wait will not return.  A
+ * G is, if no M is left (the caller is none); an OS thread, if its G is killed. */
 bool thread_killed(void);
-/* For an unwait_fn: true if the waiter is killed at shutdown.  A G is, if no M is left (the caller
- * is none); in thread mode, thread_killed. */
 static inline bool waiter_killed(const struct waiter *w)
 {
 	return w->gp ? !getm() : thread_killed();
 }
 
-/* gmp_cancel.  End gp's present wait, if gp is cancelled. */
-void thread_cancel_wait(struct g *gp);
-/* Calls without an M.  Leaves if the run ends.  No effect on other kinds of threads. */
-void thread_checkpoint(void);
-/* gmp_exit. */
-void thread_exit(struct m *m) __attribute__((noreturn));
+/* spawn.c:cancel_g.  End gp's present wait, as gp is cancelled.  False: the scheduler must. */
+void variant_cancel_wait(struct g *gp);
+static inline bool variant_cancels(struct g *gp)
+{
+	if (variant_gs_switch())
+		return false;
+	variant_cancel_wait(gp);
+	return true;
+}
+
+/* Calls without an M: the calling G leaves if the run ends.  No effect on external threads. */
+void variant_checkpoint(void);
+
+/* spawn.c:gmp_exit.  End the calling G, whose M is m. */
+void variant_exit(struct m *m) __attribute__((noreturn));
+
+/* --- abandoned threads (variant/abandon.h) --- */
+
+/* The call or the return after which an abandoned OS thread ends. */
+_Noreturn void gmp__abandoned_end(void);
+/* On an OS thread that is no M: it ends here if it was abandoned. */
+void end_if_abandoned(void);
+
+/* --- time, chaos, own thread-locals --- */
 
 /* idle.c:sleep_in_poller, before the M sleeps until `until`, of virtual time.  Returns the ns of
  * real time to sleep; 0 if the clock has jumped, NEVER without a limit. */
@@ -94,6 +126,16 @@ extern const struct generation generations[GMP_SCHED_THREAD + 1];
 static inline const struct generation *sched_generation(void)
 {
 	return &generations[sched.options.c.sched];
+}
+
+/* run/run.c.  Why these options cannot be combined; NULL: they can. */
+const char *variant_refuses(const struct options *options);
+/* run/run.c: the options of a new run are set. */
+void variant_begin(void);
+/* run/run.c: Gs may have thread-locals of their own from their first run on. */
+static inline bool variant_owns_tls(void)
+{
+	return sched.variant.begins_otherwise && variant_gs_switch();
 }
 
 /* proc.c:p_new.  Choose the queues of a new P, and whether each of its steps takes the slow
@@ -134,9 +176,9 @@ static inline bool variant_has_second_ring(void)
  * an OS thread of its own, or tries again later. */
 static inline bool variant_begins_here(struct p *pp, struct g *gp)
 {
-	if (likely(!sched.begins_otherwise))
+	if (likely(!sched.variant.begins_otherwise))
 		return true;
-	return !sched.threads && (gp->resume & RESUME_OWN_TLS || owntls_supply_late(pp, gp));
+	return variant_gs_switch() && (gp->resume & RESUME_OWN_TLS || owntls_supply_late(pp, gp));
 }
 
 /* sched.c:begin_g0, resume_g0.  On g0 of m, last before the jump to gp; first: to its start.  The

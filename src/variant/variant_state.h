@@ -45,6 +45,12 @@ struct thread_mode {
 	void *way_out; /* (o) a jmp_buf */
 };
 
+/* What variants change in a run; constant in it: variant_begin. */
+struct variant {
+	bool threads;          /* Gs run as OS threads */
+	bool begins_otherwise; /* threads or GMP_OWN_TLS: the first run of a G is another one */
+};
+
 /* The step on g0 of m->curg, which has left its stack.  Ends in a jump. */
 typedef int (*leave_fn)(void *m);
 

@@ -250,7 +250,7 @@ void gmp_block_leave(void)
 	struct m *m = gmp__blockedm();
 
 	if (unlikely(!m || --m->blocks > 0)) {
-		thread_checkpoint(); /* of a G that is an OS thread: it leaves if the run ends */
+		variant_checkpoint(); /* of a G that is an OS thread: it leaves if the run ends */
 		return;
 	}
 	uint32_t mine = m->blocking.status;

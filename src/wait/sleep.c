@@ -65,7 +65,7 @@ int64_t gmp_deadline(int64_t ns)
 
 /* --- sleep --- */
 
-/* GMP_SCHED_THREAD: a sleep that cancellation and shutdown can end. */
+/* Of a G that runs as an OS thread: a sleep that cancellation and shutdown can end. */
 static int sleep_in_thread_mode(int64_t deadline)
 {
 	struct external f;
@@ -83,7 +83,7 @@ static int sleep_external(int64_t deadline)
 {
 	static uint32_t never;
 
-	if (thread_m())
+	if (self_m_slow())
 		return sleep_in_thread_mode(deadline);
 	deadline = vtime_real(deadline);
 	while (os_now() < deadline)

@@ -251,7 +251,7 @@ TEST(credit_counts_gs_in_global_queue)
 	gq_range(0, 1, gq_put_yielded);
 	check_after(61, INTERVAL);
 	CHECK_EQ(pp.drr.credit, INTERVAL / 4);
-	pp.in_order = true; /* gq_get finds all Gs */
+	CHECK_EQ(index_of(gq_get_from(&pp, LANE_YIELD)), 0);
 	check_after(61, INTERVAL);
 	CHECK_EQ(pp.drr.credit, 0);
 	gq_fini();

@@ -25,6 +25,7 @@
 #include "g.h"
 #include "observe/dump/snapshot.h"
 #include "runq.h"
+#include "variant/variant.h"
 
 enum {
 	GS_MOST = 1000,    /* lines for Gs */
@@ -241,7 +242,7 @@ static void add_status(const struct g *gp, uint8_t status)
 		status = G_RUNNING; /* not parked yet */
 	else if (status == G_WAITING && wait == WAITER_CLAIMED)
 		status = G_RUNNABLE; /* woken */
-	else if (status == G_BLOCKED && sched.threads)
+	else if (status == G_BLOCKED && !variant_gs_switch())
 		status = ld_rlx(&gp->awaits) ? G_WAITING : G_RUNNING;
 	add(" status=%s", status == G_BLOCKED ? "blocked" : snapshot_states[status]);
 	if (status == G_WAITING)

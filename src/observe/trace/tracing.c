@@ -19,6 +19,7 @@
 #include "spawn.h"
 #include "policy/stall.h"
 #include "variant/leave.h"
+#include "variant/variant.h"
 
 static struct {
 	struct lock lock; /* LR_DUMP: the fields below */
@@ -99,18 +100,12 @@ static void unaccount_locked(void)
 
 /* --- traces --- */
 
-/* False: Gs run as OS threads, and the kernel switches. */
-static bool gs_switch(void)
-{
-	return !sched.threads;
-}
-
 /* Become the only trace.  Returns 0, -EBUSY and so on. */
 static int claim(enum trace_owner owner)
 {
 	int err = -EBUSY;
 
-	if (!gs_switch())
+	if (!variant_gs_switch())
 		return -ENOTSUP;
 	lock(&rec.lock, LR_DUMP);
 	if (rec.state == TRACE_OFF && !(err = account_locked())) {
@@ -288,7 +283,7 @@ static void lease_main(void *arg)
 bool cputime_lease(int64_t ns)
 {
 	lock(&rec.lock, LR_DUMP);
-	int err = gs_switch() ? account_locked() : -ENOTSUP;
+	int err = variant_gs_switch() ? account_locked() : -ENOTSUP;
 	bool fresh = !err && !rec.lease_until;
 
 	if (!err)
@@ -369,7 +364,7 @@ int tracing_begin(const char **why)
 	rec.state = TRACE_OFF;
 	rec.lease_until = 0;
 	sched_ignore_timers(0);
-	if (rec.always && gs_switch())
+	if (rec.always && variant_gs_switch())
 		err = account_locked();
 	if (err || !path || !path[0])
 		return err;
