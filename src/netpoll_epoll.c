@@ -178,12 +178,6 @@ static int ep_once(int fd, uint64_t key, short events, bool add)
 		      (uint16_t)events | (uint32_t)EPOLLONESHOT);
 }
 
-static int ep_persistent(int fd, uint64_t key, bool add)
-{
-	return ep_ctl(add ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, key,
-		      (uint32_t)EDGES & ~(uint32_t)EPOLLOUT);
-}
-
 static int ep_del(int fd)
 {
 	return ep_ctl(EPOLL_CTL_DEL, fd, 0, 0);
@@ -306,7 +300,6 @@ const struct poller gmp__poller = {
 	.add = ep_add,
 	.rekey = ep_rekey,
 	.once = ep_once,
-	.persistent = ep_persistent,
 	.del = ep_del,
 	.wait = ep_wait,
 	.rest = ep_rest,

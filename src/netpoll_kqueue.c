@@ -8,7 +8,6 @@
  *   call       changes (each with EV_RECEIPT: kevent answers per change and takes no event)
  *   add        EVFILT_READ and EVFILT_WRITE: EV_ADD, EV_CLEAR           key in udata
  *   once       the same with EV_DISPATCH: one report, then disabled, still registered
- *   persistent EVFILT_READ with EV_CLEAR; EVFILT_WRITE with EV_DISPATCH, disabled
  *   rekey      EV_DELETE of both, then as add: reports what is ready
  *   del        EV_DELETE of both
  *   wake       EVFILT_USER: NOTE_TRIGGER; the report resets it (EV_CLEAR)
@@ -383,30 +382,14 @@ static int attach_once(int fd, uint64_t key, short events)
 	return attach(fd, key, c);
 }
 
-/* Prepare to attach knotes of another kind than the fd has (KQ-4). */
-static int detach(int fd, bool add)
+/* KQ-4: knotes of another kind; add: the fd has none. */
+static int kq_once(int fd, uint64_t key, short events, bool add)
 {
 	int err = add ? refuse_files(fd) : kq_del(fd);
 
-	return !err && add ? probe(fd) : err;
-}
-
-static int kq_once(int fd, uint64_t key, short events, bool add)
-{
-	int err = detach(fd, add);
-
+	if (!err && add)
+		err = probe(fd);
 	return err ? err : attach_once(fd, key, events);
-}
-
-static int kq_persistent(int fd, uint64_t key, bool add)
-{
-	int err = detach(fd, add);
-	struct kevent c[] = {
-		change((uintptr_t)fd, EVFILT_READ, EV_ADD | EV_CLEAR, 0, key),
-		once_change(fd, EVFILT_WRITE, key, false, false),
-	};
-
-	return err ? err : attach(fd, key, c);
 }
 
 /* --- waiting --- */
@@ -535,7 +518,6 @@ const struct poller gmp__poller = {
 	.add = kq_add,
 	.rekey = kq_rekey,
 	.once = kq_once,
-	.persistent = kq_persistent,
 	.del = kq_del,
 	.wait = kq_wait,
 	.rest = kq_rest,

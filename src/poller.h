@@ -33,9 +33,6 @@ struct poller {
 	/* Arm for one report of poll(2)'s events; add: register it by this call.  If it is ready,
 	 * it is reported at once.  0, -ENOENT, -EEXIST, or as add. */
 	int (*once)(int fd, uint64_t key, short events, bool add);
-	/* Register for reads alone, edge-triggered; add: of an fd that is not registered.  If it is
-	 * ready, it is reported at once.  Results as of once. */
-	int (*persistent)(int fd, uint64_t key, bool add);
 	int (*del)(int fd); /* 0, -ENOENT */
 	/* Wait up to ns (0: not at all, NEVER: indefinitely) for up to max events.  Returns their
 	 * number; 0 also after a wake, a signal or the timeout.  One thread at a time waits. */

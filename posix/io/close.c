@@ -10,7 +10,7 @@
  *            If a caller in HOOK_PARK closes it, the replaced calls of green threads that wait on
  *            the number return EBADF, before the number is free.  They do not read another file
  *            that gets the number.  On Linux the OS threads continue to wait on the closed file.
- *            Any other caller only forgets the hints of the number.
+ *            Any other caller ends no wait.
  *   CLOSE-2  The runtime's own descriptors (os_fd_is_own) count as closed in calls that close:
  *            close of one is EBADF, closefrom and close_range leave it out, and dup2 to one is
  *            EBUSY.  So a program may close all descriptors.  Code that is not replaced may still
@@ -18,8 +18,6 @@
  *   CLOSE-3  The child of a vfork runs as blocking code (vfork.c), so what it closes ends no wait
  *            of the parent.
  */
-#include <string.h>
-
 #include "base/os.h"
 #include "io/fd.h"
 #include "netpoll/netpoll.h"
@@ -29,15 +27,15 @@
 
 /* --- close --- */
 
-/* End the waits of replaced calls on the number, which is about to be closed. */
-static void end_waits(struct polldesc *pd)
+/* The number is about to be closed, or to get another file: end the waits of replaced calls. */
+static void leave_number(struct polldesc *pd)
 {
 	struct glist out = { 0 };
 
 	if (!pd)
 		return;
 	signals_hold(); /* no handler leaves by siglongjmp with the lock of pd: SIGTAB-7 */
-	netpoll_close_polled(pd, &out);
+	netpoll_close_number(pd, &out);
 	if (out.head || out.external)
 		ready_list(&out);
 	signals_release();
@@ -49,13 +47,11 @@ static int park_close(int fd)
 	struct polldesc *pd = netpoll_find(fd);
 
 	cancel_point();
-	kind_set(fd, KIND_UNKNOWN);
+	leave_number(pd);
 	int result = io_is_known(pd) ? fd_close(fd) : -EBADF;
 
-	if (result == -EBADF || result == FD_STALE) {
-		end_waits(pd);
+	if (result == -EBADF || result == FD_STALE)
 		result = IO_BLOCKING(LIBC(close)(fd));
-	}
 	return (int)io_return(result, saved);
 }
 
@@ -65,38 +61,17 @@ HOOK int close(int fd)
 		errno = EBADF; /* CLOSE-2 */
 		return -1;
 	}
-	if (hook_parks())
-		return park_close(fd);
-	kind_forget(fd); /* a green thread may have used the number */
-	return HOOK_BLOCKING(LIBC(close)(fd));
+	return hook_parks() ? park_close(fd) : HOOK_BLOCKING(LIBC(close)(fd));
 }
 
 /* --- ranges --- */
 
-/* Forget the hints of a range.  One load for eight numbers: programs close thousands that are not
- * open. */
-static void forget_hints(unsigned first, unsigned last, bool parks)
-{
-	for (unsigned n = first; n <= last && n < KINDS; n++) {
-		uint64_t eight;
-
-		memcpy(&eight, &gmp__posix_hints[n & ~7u], sizeof(eight));
-		if (!eight)
-			n |= 7;
-		else if (hint_of((int)n) && parks && !os_fd_is_own((int)n))
-			kind_set((int)n, KIND_UNKNOWN);
-		else if (hint_of((int)n) && !os_fd_is_own((int)n))
-			kind_forget((int)n); /* CLOSE-3: it may stay open in a parent */
-	}
-}
-
-/* Before the numbers from first to last are closed; parks: the caller is a green thread. */
-static void leave_numbers(unsigned first, unsigned last, bool parks)
+/* Before a green thread closes the numbers from first to last. */
+static void leave_numbers(unsigned first, unsigned last)
 {
 	int saved = errno;
 
-	forget_hints(first, last, parks);
-	for (unsigned n = first; parks && n <= last && n < netpoll_end(); n++) {
+	for (unsigned n = first; n <= last && n < netpoll_end(); n++) {
 		struct polldesc *pd = netpoll_find((int)n);
 
 		if (!pd) {
@@ -105,9 +80,9 @@ static void leave_numbers(unsigned first, unsigned last, bool parks)
 		}
 		if (os_fd_is_own((int)n))
 			continue;
+		leave_number(pd);
 		if (io_is_known(pd))
 			fd_close((int)n);
-		end_waits(pd);
 	}
 	errno = saved;
 }
@@ -138,8 +113,8 @@ HOOK int close_range(unsigned first, unsigned last, int flags)
 		errno = EINVAL;
 		return -1;
 	}
-	if (!(flags & CLOSE_RANGE_CLOEXEC))
-		leave_numbers(first, last, how == HOOK_PARK);
+	if (!(flags & CLOSE_RANGE_CLOEXEC) && how == HOOK_PARK)
+		leave_numbers(first, last);
 	return HOOK_BLOCKING(range_of_others(first, last, flags));
 }
 
@@ -160,7 +135,8 @@ HOOK void closefrom(int from)
 {
 	unsigned first = from > 0 ? (unsigned)from : 0;
 
-	leave_numbers(first, UINT32_MAX, hook_parks());
+	if (hook_parks())
+		leave_numbers(first, UINT32_MAX);
 	if (HOOK_BLOCKING(range_of_others(first, UINT32_MAX, 0)))
 		HOOK_BLOCKING((close_each(first), 0));
 }
@@ -173,16 +149,15 @@ HOOK int dup(int fd)
 }
 
 /* Before dup2 or dup3, which close `to` unless fd is bad. */
-static void leave_number(int fd, int to)
+static void leave_target(int fd, int to)
 {
 	struct polldesc *pd = netpoll_find(to);
 	int saved = errno;
 
 	if (fd != to && LIBC(fcntl)(fd, F_GETFD) >= 0) {
-		kind_set(to, KIND_UNKNOWN);
+		leave_number(pd);
 		if (io_is_known(pd))
 			gmp_fd_release(to);
-		end_waits(pd);
 	}
 	errno = saved;
 }
@@ -196,9 +171,7 @@ static bool begin_dup(int fd, int to)
 		return false;
 	}
 	if (hook_parks())
-		leave_number(fd, to);
-	else
-		kind_forget(to);
+		leave_target(fd, to);
 	return true;
 }
 

@@ -48,8 +48,6 @@ static int lock_record(int fd, int command, int attempt, void *arg)
 /* All commands take no argument, an int or a pointer; the C ABIs pass each as a word. */
 static int do_fcntl(int fd, int command, void *arg)
 {
-	if (command == F_SETFL)
-		hint_set(fd, HINT_SHORT_WAIT, false); /* IOWAIT-5: it may be O_NONBLOCK */
 	if (command == F_SETLKW && hook_how() != HOOK_LIBC)
 		return lock_record(fd, command, F_SETLK, arg);
 	if (command == F_OFD_SETLKW && hook_how() != HOOK_LIBC)

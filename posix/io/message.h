@@ -7,14 +7,6 @@
 
 #include "posix/io/wait.h"
 
-struct message {
-	int fd;
-	const void *buf;
-	size_t n;
-	int flags;
-	bool later; /* it is the rest of a message: no SIGPIPE, no error that is pending (IO-4) */
-};
-
 /*
  * recv and send without a change of errno; -errno.  libc's functions read and write words of the
  * green thread's own block for pthread_cancel, and errno; with 10,000 connections these miss the
@@ -56,18 +48,18 @@ static inline size_t iov_bytes(const struct iovec *v, size_t count)
 }
 
 /*
- * Send what is left of the message, and wait where that is necessary.  sent: the result of the
- * first attempt: -EAGAIN, or a count.  Returns the bytes sent, or -errno if there are none.
+ * Send what is left of a message, and wait where that is necessary.  sent: the result of an
+ * attempt: -EAGAIN, or a count; 0: none was made.  w->partial: a part of the message was sent
+ * before.  Returns the bytes sent of buf, or -errno if there are none.
  */
-ssize_t message_send_rest(const struct message *m, ssize_t sent);
+ssize_t message_send_rest(struct io_wait *w, const void *buf, size_t n, ssize_t sent);
 
-/* Send n bytes of a message of which a part is sent.  Returns the bytes sent, or -errno if there
- * are none. */
-ssize_t message_send_later(int fd, const void *buf, size_t n, int flags);
+/* Send n bytes of a message of which a part is sent. */
+ssize_t message_send_later(struct io_wait *w, const void *buf, size_t n);
 
 /* The same by a function like it, for the buffers of v, of which `done` bytes are sent.  Returns
  * how many are sent then. */
-typedef ssize_t (*rest_fn)(int fd, const void *buf, size_t n, int flags);
-ssize_t iov_rest(rest_fn rest, int fd, const struct iovec *v, size_t count, int flags, size_t done);
+typedef ssize_t (*rest_fn)(struct io_wait *w, const void *buf, size_t n);
+ssize_t iov_rest(rest_fn rest, struct io_wait *w, const struct iovec *v, size_t count, size_t done);
 
 #endif

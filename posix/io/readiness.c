@@ -11,7 +11,8 @@
  * Blocking code: a call with a signal mask (ppoll, pselect, epoll_pwait), since the kernel
  * exchanges the mask and sleeps in one step, so no signal is missed in between (mask.h); a select
  * that reports nothing although gmp_poll does (a peer that has hung up, of which only exceptions
- * are asked for); fds that the poller cannot watch.
+ * are asked for), or has more descriptors than an fd_set has bits; fds that the poller cannot
+ * watch.
  *
  * None of the calls restarts after a signal handler.
  */
@@ -23,9 +24,6 @@
 #include "posix/call/user.h"
 #include "posix/io/wait.h"
 #include "posix/signal/mask.h"
-
-/* Largest nfds of a select that parks; more are blocking code. */
-enum { SELECT_MOST = 1 << 16 };
 
 /* --- poll --- */
 
@@ -130,34 +128,6 @@ static void list_fds(struct select_call *c)
 	}
 }
 
-/* How many descriptors the table of the process has room for; 0: not known. */
-static int table_size(void)
-{
-	FILE *f = fopen("/proc/self/status", "re");
-	char line[128];
-	int size = 0, saved = errno;
-
-	while (f && !size && fgets(line, sizeof(line), f))
-		sscanf(line, "FDSize: %d", &size);
-	if (f)
-		fclose(f);
-	errno = saved;
-	return size;
-}
-
-/* Whether a select of *n descriptors can park.  The kernel ignores those for which the table has no
- * room, and touches no word of a set for these alone: then *n becomes the size of the table.  An
- * fd_set has FD_SETSIZE bits. */
-static bool select_parks(int *n)
-{
-	if (*n <= FD_SETSIZE)
-		return *n >= 0;
-	int size = *n <= SELECT_MOST ? table_size() : 0;
-
-	*n = min_of(*n, size);
-	return size;
-}
-
 /* Copy the sets to memory, of which a part is for the fds.  Returns 0, -ENOMEM or -EFAULT. */
 static int select_begin(struct select_call *c)
 {
@@ -208,12 +178,13 @@ static int select_now(const struct select_call *c)
 
 static int select_blocking(const struct select_call *c)
 {
-	struct timespec left;
+	return IO_REPEATING(({
+		struct timespec left = time_left(c->deadline);
 
-	restore_sets(c);
-	left = time_left(c->deadline);
-	return IO_BLOCKING(LIBC(pselect)(c->n, c->sets[0], c->sets[1], c->sets[2],
-					 c->deadline == GMP_FOREVER ? NULL : &left, NULL));
+		LIBC(pselect)
+		(c->n, c->sets[0], c->sets[1], c->sets[2],
+		 c->deadline == GMP_FOREVER ? NULL : &left, NULL);
+	}));
 }
 
 /* Nothing is ready: wait.  The sets of the caller are empty. */
@@ -230,18 +201,21 @@ static int select_waiting(struct select_call *c)
 			restore_sets(c); /* as natively: an error leaves them */
 			return ready;
 		}
+		restore_sets(c);
 		if (ready < 0 || waits > 1)
 			return select_blocking(c);
-		restore_sets(c);
 		result = select_now(c);
 		if (result)
 			return result;
 	}
 }
 
-/* The result, or -errno. */
+/* The result, or -errno.  Of more descriptors than an fd_set has bits, the kernel ignores those for
+ * which the table of the process has no room: how many is not known here. */
 static int select_call(struct select_call *c)
 {
+	if ((unsigned)c->n > FD_SETSIZE)
+		return select_blocking(c);
 	int result = select_begin(c);
 
 	if (result)
@@ -261,7 +235,7 @@ HOOK int select(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval *
 	int saved = io_begin();
 	struct select_call c = { .n = n, .sets = { in, out, except }, .deadline = GMP_FOREVER };
 
-	if (!select_parks(&c.n) || (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0)))
+	if (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0))
 		return HOOK_BLOCKING(LIBC(select)(n, in, out, except, timeout));
 	if (timeout)
 		c.deadline = deadline_after(
@@ -285,7 +259,7 @@ HOOK int pselect(int n, fd_set *in, fd_set *out, fd_set *except, const struct ti
 	int saved = io_begin();
 	struct select_call c = { .n = n, .sets = { in, out, except } };
 
-	if (mask || !select_parks(&c.n) || (timeout && !is_duration(timeout)))
+	if (mask || (timeout && !is_duration(timeout)))
 		return HOOK_MASKED(mask, LIBC(pselect)(n, in, out, except, timeout, mask));
 	c.deadline = deadline_after(timeout);
 	return (int)io_end(select_call(&c), saved);
@@ -322,12 +296,14 @@ static int epoll_blocking(int fd, struct epoll_event *events, int n, int64_t dea
 /* The result, or -errno. */
 static int epoll_waiting(int fd, struct epoll_event *events, int n, int64_t deadline)
 {
-	for (int waits = 0;; waits++) {
+	struct io_wait w = io_start(fd, POLLIN, 0);
+
+	for (;;) {
 		int got = IO_SYS(LIBC(epoll_wait)(fd, events, n, 0));
 
 		if (got || deadline <= gmp_now())
 			return got;
-		int err = io_park(fd, POLLIN, deadline);
+		int err = io_park(&w, deadline);
 
 		if (err == -ETIMEDOUT)
 			continue; /* what came at the last moment */

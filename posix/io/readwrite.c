@@ -5,24 +5,20 @@
  * A call attempts without blocking, and waits if that returns EAGAIN (wait.c).  How it attempts
  * depends on the file:
  *
- *   socket                      recv, send with MSG_DONTWAIT; preadv2, pwritev2 with RWF_NOWAIT
+ *   socket                      recv, send with MSG_DONTWAIT; of several buffers preadv2, pwritev2
+ *                               with RWF_NOWAIT
  *   pipe, eventfd, timerfd ...  preadv2, pwritev2 with RWF_NOWAIT, at no offset
  *   file without RWF_NOWAIT     libc's function as blocking code: FIFOs; pipes before 6.4
  *   regular file, terminal ...  libc's function as blocking code
  *
  * Invariants
- *   IO-1  A hint about the kind of an fd (kind.h) may be stale, since code that is not replaced
- *         may close and reopen the number.  A stale hint costs system calls or an OS thread that
- *         blocks, never a wrong result: a socket works with RWF_NOWAIT, a file that is tried as a
- *         socket is ENOTSOCK, every other hint is checked by lseek or fstat before it is used
- *         (sure_kind), and the rest of a write is written by what the file is (write_rest).
- *   -     HINT_DRAINED saves an attempt: the read parks first, for a short time (IOWAIT-8), and
- *         the wait ends at once if poll(2) reports data; by a persistent registration, MULTI-8
- *         holds.  Measured: a round trip over a socketpair is 10 % shorter.
+ *   IO-1  What a number is, is the kernel's answer to the same call: ENOTSOCK to an attempt as a
+ *         socket, then fstat.  Only PD_PLAIN is remembered, a hint: an earlier call got ENOTSOCK,
+ *         so this one begins with fstat, which also finds out if the number has a socket by now.
  *   IO-2  A regular file is not read or written with RWF_NOWAIT: a read could return a part, that
  *         which is in memory, and a write could be split.  A check after the attempt would not do:
  *         the rest is then a second call, and another reader or an O_APPEND writer may come
- *         between.  Only a file that gets the number during the call, between check and attempt,
+ *         between.  Only a file that gets the number during the call, between fstat and attempt,
  *         or during a wait, is not noticed.
  *   IO-3  A blocking write of n bytes returns n, or less only after an error, a signal, the timeout
  *         of the socket or a cancellation.  Of a pipe at most PIPE_BUF bytes are written as one,
@@ -42,46 +38,28 @@
 /* Most buffers per call. */
 enum { IOV_MOST = 1024 };
 
-uint8_t gmp__posix_hints[KINDS];
-uint8_t gmp__posix_closes[KINDS];
+/* FILE_STREAM: no socket; RWF_NOWAIT may work.  FILE_OTHER: it must not be used, or fd is bad. */
+enum file { FILE_SOCKET, FILE_STREAM, FILE_OTHER };
 
-static enum kind find_kind(int fd)
+/* IO-1.  Of a file on a server fstat may wait for that, mostly for the first call: no section of
+ * blocking code, which would delay the others.  Changes errno. */
+static enum file find_file(int fd)
 {
 	struct stat st;
+	struct polldesc *pd = io_record(fd);
 
 	if (fstat(fd, &st) < 0)
-		return KIND_FILE;
-	if (S_ISSOCK(st.st_mode))
-		return io_socket_kind(fd);
-	if (S_ISFIFO(st.st_mode))
-		return KIND_PIPE;
-	return st.st_mode & S_IFMT ? KIND_FILE : KIND_STREAM;
+		return FILE_OTHER;
+	mode_t type = st.st_mode & S_IFMT;
+
+	if (pd && ld_rlx(&pd->plain) != PD_SHORT)
+		st_rlx(&pd->plain, (uint8_t)(type == S_IFSOCK ? 0 : PD_PLAIN));
+	return type == S_IFSOCK ? FILE_SOCKET : type == S_IFIFO || !type ? FILE_STREAM : FILE_OTHER;
 }
 
-/*
- * IO-1: the kind, never KIND_UNKNOWN.  KIND_FILE is sure to be returned for a regular file; pipes,
- * sockets and terminals may still be taken for each other.  A hint is checked by lseek, which fails
- * for files without an offset.  It succeeds for most of KIND_STREAM, so these cost an fstat.
- * Changes errno.
- */
-static enum kind sure_kind(int fd)
+static inline bool is_plain(struct polldesc *pd)
 {
-	enum kind kind = kind_of(fd);
-
-	if (kind != KIND_UNKNOWN && kind != KIND_STREAM &&
-	    (lseek(fd, 0, SEEK_CUR) >= 0) == (kind == KIND_FILE))
-		return kind;
-	kind = find_kind(fd);
-	kind_set(fd, kind);
-	return kind;
-}
-
-/* The same of a file that is no socket, if its hint made the caller try it as one. */
-static enum kind sure_other_kind(int fd)
-{
-	if (kind_of(fd) < KIND_PIPE)
-		kind_forget(fd);
-	return sure_kind(fd);
+	return pd && ld_rlx(&pd->plain) == PD_PLAIN;
 }
 
 /* --- read --- */
@@ -95,61 +73,33 @@ static bool is_refused(ssize_t result)
 }
 
 /* Read a socket or stream; the result, or -errno. */
-static ssize_t readv_waiting(int fd, const struct iovec *v, int count)
+static ssize_t readv_waiting(struct io_wait *w, const struct iovec *v, int count)
 {
-	struct io_wait w = {
-		.fd = fd, .events = POLLIN, .timeout = SO_RCVTIMEO, .seen = io_seen(fd)
-	};
+	ssize_t n = IO_WAITING(w, IO_SYS(LIBC(preadv2)(w->fd, v, count, -1, RWF_NOWAIT)), REFUSED);
 
-	w.untried = io_untried(fd, w.seen);
-	ssize_t n = IO_WAITING(
-		&w, w.untried ? -EAGAIN : IO_SYS(LIBC(preadv2)(fd, v, count, -1, RWF_NOWAIT)),
-		REFUSED);
-
-	if (is_refused(n))
-		return IO_REPEATING(LIBC(readv)(fd, v, count));
-	if (likely(n >= 0)) /* otherwise v may be a bad address */
-		io_note_length(fd, w.seen, n, v[count - 1].iov_len);
-	return n;
+	return is_refused(n) ? IO_REPEATING(LIBC(readv)(w->fd, v, count)) : n;
 }
 
-/* A result of park_read: it has left out the attempt.  No errno is as low. */
-enum { UNTRIED = -4095 };
-
-/* The attempt of the caller, after seen, has found nothing, or was left out. */
-static ssize_t read_socket(int fd, void *buf, size_t n, uint64_t seen, bool untried)
+/* The attempt of the caller has found nothing. */
+static ssize_t read_socket(struct io_wait *w, void *buf, size_t n)
 {
-	struct io_wait w = {
-		.fd = fd, .events = POLLIN, .timeout = SO_RCVTIMEO, .untried = untried, .seen = seen
-	};
-	ssize_t got = -EAGAIN;
-
-	while (got == -EAGAIN) {
-		int err = io_not_ready(&w);
-
-		if (err == IO_BLOCK)
-			return IO_REPEATING(LIBC(read)(fd, buf, n));
-		if (err)
-			return err;
-		got = message_recv(fd, buf, n, MSG_DONTWAIT);
-	}
-	io_note_length(fd, w.seen, got, n);
-	return got;
+	return IO_WAITING_AFTER(io_not_ready(w), w, message_recv(w->fd, buf, n, MSG_DONTWAIT),
+				IO_REPEATING(LIBC(read)(w->fd, buf, n)));
 }
 
-/* got: the result of the attempt after seen, UNTRIED, or -ENOTSOCK without an attempt. */
-static noinline ssize_t read_slow(int fd, void *buf, size_t n, uint64_t seen, ssize_t got)
+/* got: the result of the attempt after seen, or -ENOTSOCK. */
+static noinline ssize_t read_slow(int fd, void *buf, size_t n, struct multi_seen seen, ssize_t got)
 {
+	struct io_wait w = { .fd = fd, .events = POLLIN, .seen = seen };
 	int saved = errno;
-	struct iovec v = { buf, n };
 
-	if (got == -EAGAIN || got == UNTRIED)
-		got = read_socket(fd, buf, n, seen, got == UNTRIED);
+	if (got == -EAGAIN)
+		got = read_socket(&w, buf, n);
 	if (got == -ENOTSOCK) {
-		if (n == 0 || sure_other_kind(fd) == KIND_FILE) /* IO-2, IO-5 */
+		if (n == 0 || find_file(fd) == FILE_OTHER) /* IO-2, IO-5 */
 			got = IO_REPEATING(LIBC(read)(fd, buf, n));
 		else
-			got = readv_waiting(fd, &v, 1);
+			got = readv_waiting(&w, &(struct iovec){ buf, n }, 1);
 	}
 	return io_end(got, saved);
 }
@@ -158,15 +108,12 @@ static inline ssize_t park_read(int fd, void *buf, size_t n)
 {
 	cancel_point();
 	hook_checkpoint();
-	if (unlikely(kind_of(fd) >= KIND_PIPE || n == 0))
-		return read_slow(fd, buf, n, 0, -ENOTSOCK);
-	uint64_t seen = io_seen(fd);
-	ssize_t got = io_untried(fd, seen) ? UNTRIED : message_recv(fd, buf, n, MSG_DONTWAIT);
+	struct polldesc *pd = io_record(fd);
+	struct multi_seen seen = multi_look(pd);
+	ssize_t got = unlikely(n == 0 || is_plain(pd)) ? -ENOTSOCK
+						       : message_recv(fd, buf, n, MSG_DONTWAIT);
 
-	if (unlikely(got < 0))
-		return read_slow(fd, buf, n, seen, got);
-	io_note_length(fd, seen, got, n);
-	return got;
+	return likely(got >= 0) ? got : read_slow(fd, buf, n, seen, got);
 }
 
 HOOK ssize_t read(int fd, void *buf, size_t n)
@@ -189,10 +136,11 @@ static bool is_odd(int count)
 static ssize_t park_readv(int fd, const struct iovec *v, int count)
 {
 	int saved = io_begin();
+	struct io_wait w = io_start(fd, POLLIN, 0);
 
-	if (is_odd(count) || sure_kind(fd) == KIND_FILE)
+	if (is_odd(count) || find_file(fd) == FILE_OTHER)
 		return io_end(IO_REPEATING(LIBC(readv)(fd, v, count)), saved);
-	return io_end(readv_waiting(fd, v, count), saved);
+	return io_end(readv_waiting(&w, v, count), saved);
 }
 
 HOOK ssize_t readv(int fd, const struct iovec *v, int count)
@@ -202,68 +150,40 @@ HOOK ssize_t readv(int fd, const struct iovec *v, int count)
 
 /* --- write --- */
 
-/* Attempt to write to a file of any kind but KIND_FILE, once; as blocking code if it must be.
- * Returns what was written, or -errno. */
-static ssize_t write_some(struct io_wait *w, const char *buf, size_t n)
+/* Write n bytes to a stream; w->partial: a part is written. */
+static ssize_t write_stream(struct io_wait *w, const void *buf, size_t n)
 {
-	struct iovec v = { (void *)(uintptr_t)buf, n };
-	ssize_t some = IO_WAITING(w, IO_SYS(LIBC(pwritev2)(w->fd, &v, 1, -1, RWF_NOWAIT)), REFUSED);
-
-	return is_refused(some) ? IO_REPEATING(LIBC(write)(w->fd, buf, n)) : some;
-}
-
-/* Write the rest of a message to a stream. */
-static ssize_t write_stream(int fd, const char *buf, size_t n)
-{
-	struct io_wait w = { .fd = fd, .events = POLLOUT, .timeout = SO_SNDTIMEO, .partial = true };
 	size_t done = 0;
+	ssize_t some = 1;
 
-	while (done < n) {
-		ssize_t some = write_some(&w, buf + done, n - done);
+	while (done < n && some > 0) {
+		struct iovec v = { (char *)(uintptr_t)buf + done, n - done };
 
-		if (some <= 0)
-			return done ? (ssize_t)done : some;
-		done += (size_t)some;
+		some = IO_WAITING(w, IO_SYS(LIBC(pwritev2)(w->fd, &v, 1, -1, RWF_NOWAIT)), REFUSED);
+		if (is_refused(some))
+			some = IO_REPEATING(LIBC(write)(w->fd, v.iov_base, v.iov_len));
+		done += some > 0 ? (size_t)some : 0;
+		w->partial |= done > 0;
 	}
-	return (ssize_t)done;
+	return done ? (ssize_t)done : some;
 }
 
-/* After a part was written.  The hint may be stale, and IO-4 is about sockets. */
-static ssize_t write_rest(int fd, const void *buf, size_t n, int flags)
+/* sent: the result of the attempt after seen, or -ENOTSOCK. */
+static noinline ssize_t write_slow(int fd, const void *buf, size_t n, struct multi_seen seen,
+				   ssize_t sent)
 {
-	return io_socket_kind(fd) == KIND_FILE ? write_stream(fd, buf, n)
-					       : message_send_later(fd, buf, n, flags);
-}
-
-/* Write to a file of any kind but KIND_FILE. */
-static ssize_t write_other(int fd, const char *buf, size_t n)
-{
-	struct io_wait w = { .fd = fd, .events = POLLOUT, .timeout = SO_SNDTIMEO };
-	ssize_t done = write_some(&w, buf, n);
-
-	if (done <= 0 || (size_t)done == n)
-		return done;
-	ssize_t rest = write_rest(fd, buf + done, n - (size_t)done, 0);
-
-	return done + max_of(rest, (ssize_t)0);
-}
-
-/* sent: the result of the attempt, or -ENOTSOCK without an attempt. */
-static noinline ssize_t write_slow(int fd, const void *buf, size_t n, ssize_t sent)
-{
+	struct io_wait w = { .fd = fd, .events = POLLOUT, .seen = seen };
+	enum file file = FILE_SOCKET;
 	int saved = errno;
 
-	if (sent == -EAGAIN || sent >= 0) {
-		struct message m = { .fd = fd, .buf = buf, .n = n };
-
-		sent = message_send_rest(&m, sent);
-	}
-	if (sent == -ENOTSOCK) {
-		if (n == 0 || sure_other_kind(fd) == KIND_FILE)
-			sent = IO_REPEATING(LIBC(write)(fd, buf, n));
-		else
-			sent = write_other(fd, buf, min_of(n, RW_MOST));
-	}
+	if (sent == -ENOTSOCK)
+		file = n == 0 ? FILE_OTHER : find_file(fd); /* IO-2, IO-5 */
+	if (file == FILE_OTHER)
+		sent = IO_REPEATING(LIBC(write)(fd, buf, n));
+	else if (file == FILE_STREAM)
+		sent = write_stream(&w, buf, min_of(n, RW_MOST));
+	else
+		sent = message_send_rest(&w, buf, min_of(n, RW_MOST), sent == -ENOTSOCK ? 0 : sent);
 	return io_end(sent, saved);
 }
 
@@ -271,11 +191,12 @@ static inline ssize_t park_write(int fd, const void *buf, size_t n)
 {
 	cancel_point();
 	hook_checkpoint();
-	if (unlikely(kind_of(fd) >= KIND_PIPE || n == 0))
-		return write_slow(fd, buf, n, -ENOTSOCK);
-	ssize_t sent = message_send(fd, buf, n, MSG_DONTWAIT);
+	struct polldesc *pd = io_record(fd);
+	struct multi_seen seen = multi_look(pd);
+	ssize_t sent = unlikely(n == 0 || is_plain(pd)) ? -ENOTSOCK
+							: message_send(fd, buf, n, MSG_DONTWAIT);
 
-	return likely(sent == (ssize_t)n) ? sent : write_slow(fd, buf, min_of(n, RW_MOST), sent);
+	return likely(sent == (ssize_t)n) ? sent : write_slow(fd, buf, n, seen, sent);
 }
 
 HOOK ssize_t write(int fd, const void *buf, size_t n)
@@ -283,27 +204,29 @@ HOOK ssize_t write(int fd, const void *buf, size_t n)
 	return hook_parks() ? park_write(fd, buf, n) : HOOK_REPEATING(LIBC(write)(fd, buf, n));
 }
 
-static ssize_t writev_waiting(int fd, const struct iovec *v, int count)
+static ssize_t writev_waiting(struct io_wait *w, enum file file, const struct iovec *v, int count)
 {
-	struct io_wait w = { .fd = fd, .events = POLLOUT, .timeout = SO_SNDTIMEO };
-	ssize_t n = IO_WAITING(&w, IO_SYS(LIBC(pwritev2)(fd, v, count, -1, RWF_NOWAIT)), REFUSED);
+	ssize_t n = IO_WAITING(w, IO_SYS(LIBC(pwritev2)(w->fd, v, count, -1, RWF_NOWAIT)), REFUSED);
 
 	if (is_refused(n))
-		return IO_REPEATING(LIBC(writev)(fd, v, count));
+		return IO_REPEATING(LIBC(writev)(w->fd, v, count));
 	/* the rest, one buffer after the other: more than PIPE_BUF bytes are not one (IO-3) */
 	if (n > 0 && (size_t)n < min_of(iov_bytes(v, (size_t)count), RW_MOST) &&
-	    !io_nonblocking(fd))
-		return iov_rest(write_rest, fd, v, (size_t)count, 0, (size_t)n);
+	    !io_nonblocking(w->fd))
+		return iov_rest(file == FILE_SOCKET ? message_send_later : write_stream, w, v,
+				(size_t)count, (size_t)n);
 	return n;
 }
 
 static ssize_t park_writev(int fd, const struct iovec *v, int count)
 {
 	int saved = io_begin();
+	struct io_wait w = io_start(fd, POLLOUT, 0);
+	enum file file = is_odd(count) ? FILE_OTHER : find_file(fd);
 
-	if (is_odd(count) || sure_kind(fd) == KIND_FILE)
+	if (file == FILE_OTHER)
 		return io_end(IO_REPEATING(LIBC(writev)(fd, v, count)), saved);
-	return io_end(writev_waiting(fd, v, count), saved);
+	return io_end(writev_waiting(&w, file, v, count), saved);
 }
 
 HOOK ssize_t writev(int fd, const struct iovec *v, int count)

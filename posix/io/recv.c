@@ -16,15 +16,10 @@
 #include "posix/io/message.h"
 #include "posix/io/wait.h"
 
-static struct io_wait recv_wait(int fd, int flags)
+static struct io_wait recv_start(int fd, int flags)
 {
-	if (flags & (MSG_ERRQUEUE | MSG_OOB))
-		flags |= MSG_DONTWAIT;
-	return (struct io_wait){ .fd = fd,
-				 .events = POLLIN,
-				 .timeout = SO_RCVTIMEO,
-				 .flags = flags,
-				 .seen = io_seen(fd) };
+	return io_start(fd, POLLIN,
+			flags & (MSG_ERRQUEUE | MSG_OOB) ? flags | MSG_DONTWAIT : flags);
 }
 
 /* --- one buffer --- */
@@ -76,7 +71,7 @@ static ssize_t recv_all(const struct recv_args *a, struct io_wait *w)
 
 static ssize_t park_recvfrom(const struct recv_args *a)
 {
-	struct io_wait w = recv_wait(a->fd, a->flags);
+	struct io_wait w = recv_start(a->fd, a->flags);
 	int saved = io_begin();
 
 	if (!(a->flags & MSG_WAITALL))
@@ -114,7 +109,7 @@ HOOK ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t room, int flags,
 
 static ssize_t recvmsg_waiting(int fd, struct msghdr *m, int flags)
 {
-	struct io_wait w = recv_wait(fd, flags);
+	struct io_wait w = recv_start(fd, flags);
 
 	return IO_WAITING(&w, IO_SYS(LIBC(recvmsg)(fd, m, flags | MSG_DONTWAIT)),
 			  IO_REPEATING(LIBC(recvmsg)(fd, m, flags)));
@@ -154,37 +149,31 @@ static ssize_t recvmmsg_end(const struct recvmmsg_args *a, unsigned done)
 	return a->timeout && !user_write(a->timeout, &rest, sizeof(rest)) ? -EFAULT : (ssize_t)done;
 }
 
+static ssize_t recvmmsg_blocking(const struct recvmmsg_args *a, unsigned done)
+{
+	struct timespec rest = time_left(a->deadline);
+
+	return IO_BLOCKING(LIBC(recvmmsg)(a->fd, a->m + done, a->n - done, a->flags,
+					  a->timeout ? &rest : NULL));
+}
+
 /* Also as there: an error after the first message is not reported, and waits for the next call. */
 static ssize_t recvmmsg_waiting(const struct recvmmsg_args *a)
 {
-	struct io_wait w = recv_wait(a->fd, a->flags);
+	struct io_wait w = recv_start(a->fd, a->flags);
 	unsigned done = 0;
 	ssize_t got;
 
 	do {
-		if (done && io_poll_now(a->fd, POLLIN) & POLLERR)
-			break;
-		got = IO_SYS(LIBC(recvmmsg)(a->fd, a->m + done, a->n - done,
-					    a->flags | MSG_DONTWAIT, NULL));
-		if (got > 0) {
-			done += (unsigned)got;
-			if (a->flags & MSG_WAITFORONE || is_late(a))
-				break;
-		} else if (got == -EAGAIN) {
-			int err = io_not_ready(&w);
-
-			if (err == IO_BLOCK) {
-				struct timespec rest = time_left(a->deadline);
-
-				got = IO_BLOCKING(LIBC(recvmmsg)(a->fd, a->m + done, a->n - done,
-								 a->flags,
-								 a->timeout ? &rest : NULL));
-				done += got > 0 ? (unsigned)got : 0;
-				break;
-			}
-			got = err;
-		}
-	} while (got >= 0 && done < a->n);
+		got = IO_WAITING(&w,
+				 done && io_poll_now(a->fd, POLLIN) & POLLERR
+					 ? 0
+					 : IO_SYS(LIBC(recvmmsg)(a->fd, a->m + done, a->n - done,
+								 a->flags | MSG_DONTWAIT, NULL)),
+				 recvmmsg_blocking(a, done));
+		done += got > 0 ? (unsigned)got : 0;
+	} while (got > 0 && done < a->n && !w.blocked && !(a->flags & MSG_WAITFORONE) &&
+		 !is_late(a));
 	return done ? recvmmsg_end(a, done) : got;
 }
 

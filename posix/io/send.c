@@ -13,56 +13,46 @@
 #include "posix/call/user.h"
 #include "posix/io/wait.h"
 
-static ssize_t send_blocking(const struct message *m, size_t done)
-{
-	return IO_REPEATING(LIBC(send)(m->fd, (const char *)m->buf + done, m->n - done, m->flags));
-}
-
 /* IO-4: an error is pending that the next call must get. */
-static bool has_error(const struct message *m, size_t done)
+static bool has_error(const struct io_wait *w)
 {
-	return (done || m->later) && io_poll_now(m->fd, POLLOUT) & POLLERR;
+	return w->partial && io_poll_now(w->fd, POLLOUT) & POLLERR;
 }
 
-ssize_t message_send_rest(const struct message *m, ssize_t sent)
+ssize_t message_send_rest(struct io_wait *w, const void *buf, size_t n, ssize_t sent)
 {
-	struct io_wait w = {
-		.fd = m->fd, .events = POLLOUT, .timeout = SO_SNDTIMEO, .flags = m->flags
-	};
 	size_t done = sent > 0 ? (size_t)sent : 0;
 
-	if (sent > 0 && m->flags & MSG_DONTWAIT)
+	if (sent > 0 && w->flags & MSG_DONTWAIT)
 		return sent;
-	while (sent == -EAGAIN || (sent >= 0 && done < m->n)) {
-		w.partial = done || m->later;
+	while (sent == -EAGAIN || (sent >= 0 && done < n)) {
+		const char *rest = (const char *)buf + done;
 
-		int err = sent == -EAGAIN ? io_not_ready(&w) : 0;
+		w->partial |= done > 0;
+		int err = sent == -EAGAIN ? io_not_ready(w) : 0;
 
-		if (err == IO_BLOCK) {
-			sent = send_blocking(m, done);
-			done += sent > 0 ? (size_t)sent : 0;
-			break;
-		}
-		if (err || has_error(m, done)) {
+		if (err == IO_BLOCK)
+			sent = IO_REPEATING(LIBC(send)(w->fd, rest, n - done, w->flags));
+		else if (err || has_error(w))
 			sent = err;
-			break;
-		}
-		sent = message_send(m->fd, (const char *)m->buf + done, m->n - done,
-				    m->flags | MSG_DONTWAIT |
-					    (done || m->later ? MSG_NOSIGNAL : 0));
+		else
+			sent = message_send(w->fd, rest, n - done,
+					    w->flags | MSG_DONTWAIT |
+						    (w->partial ? MSG_NOSIGNAL : 0));
 		done += sent > 0 ? (size_t)sent : 0;
+		if (err || sent == 0)
+			break;
 	}
 	return done ? (ssize_t)done : sent;
 }
 
-ssize_t message_send_later(int fd, const void *buf, size_t n, int flags)
+ssize_t message_send_later(struct io_wait *w, const void *buf, size_t n)
 {
-	struct message m = { .fd = fd, .buf = buf, .n = n, .flags = flags, .later = true };
-
-	return message_send_rest(&m, 0);
+	w->partial = true;
+	return message_send_rest(w, buf, n, 0);
 }
 
-ssize_t iov_rest(rest_fn rest, int fd, const struct iovec *v, size_t count, int flags, size_t done)
+ssize_t iov_rest(rest_fn rest, struct io_wait *w, const struct iovec *v, size_t count, size_t done)
 {
 	size_t skip = done;
 
@@ -70,7 +60,7 @@ ssize_t iov_rest(rest_fn rest, int fd, const struct iovec *v, size_t count, int 
 		size_t from = min_of(skip, v[i].iov_len), n = v[i].iov_len - from;
 
 		skip -= from;
-		ssize_t some = n ? rest(fd, (const char *)v[i].iov_base + from, n, flags) : 0;
+		ssize_t some = n ? rest(w, (const char *)v[i].iov_base + from, n) : 0;
 
 		done += some > 0 ? (size_t)some : 0;
 		if (some < (ssize_t)n)
@@ -86,9 +76,8 @@ ssize_t iov_rest(rest_fn rest, int fd, const struct iovec *v, size_t count, int 
 static ssize_t park_sendto(int fd, const void *buf, size_t n, int flags, const struct sockaddr *to,
 			   socklen_t len)
 {
-	struct io_wait w = { .fd = fd, .events = POLLOUT, .timeout = SO_SNDTIMEO, .flags = flags };
-	struct message m = { .fd = fd, .buf = buf, .n = n, .flags = flags };
 	int saved = io_begin(), now = flags | MSG_DONTWAIT;
+	struct io_wait w = io_start(fd, POLLOUT, flags);
 
 	if (flags & MSG_FASTOPEN)
 		return io_end(IO_BLOCKING(LIBC(sendto)(fd, buf, n, flags, to, len)), saved);
@@ -98,7 +87,7 @@ static ssize_t park_sendto(int fd, const void *buf, size_t n, int flags, const s
 				  IO_BLOCKING(LIBC(sendto)(fd, buf, n, flags, to, len)));
 
 	if (sent > 0 && (size_t)sent < n && !w.blocked)
-		sent = message_send_rest(&m, sent);
+		sent = message_send_rest(&w, buf, n, sent);
 	return io_end(sent, saved);
 }
 
@@ -120,14 +109,13 @@ HOOK ssize_t sendto(int fd, const void *buf, size_t n, int flags, const struct s
 /* The result, or -errno. */
 static ssize_t sendmsg_waiting(int fd, const struct msghdr *m, int flags)
 {
-	struct io_wait w = { .fd = fd, .events = POLLOUT, .timeout = SO_SNDTIMEO, .flags = flags };
+	struct io_wait w = io_start(fd, POLLOUT, flags);
 	ssize_t sent = IO_WAITING(&w, IO_SYS(LIBC(sendmsg)(fd, m, flags | MSG_DONTWAIT)),
 				  IO_REPEATING(LIBC(sendmsg)(fd, m, flags)));
 
 	if (sent > 0 && !w.blocked && !(flags & MSG_DONTWAIT) &&
 	    (size_t)sent < iov_bytes(m->msg_iov, m->msg_iovlen))
-		return iov_rest(message_send_later, fd, m->msg_iov, m->msg_iovlen, flags,
-				(size_t)sent);
+		return iov_rest(message_send_later, &w, m->msg_iov, m->msg_iovlen, (size_t)sent);
 	return sent;
 }
 
@@ -158,6 +146,8 @@ static ssize_t sendmmsg_waiting(int fd, struct mmsghdr *m, unsigned n, int flags
 
 	n = min_of(n, 1024u);
 	while (done < n) {
+		struct io_wait w = io_start(fd, POLLOUT, flags);
+
 		result = IO_SYS(LIBC(sendmmsg)(fd, m + done, n - done, flags | MSG_DONTWAIT));
 		if (result > 0) {
 			struct mmsghdr *last = &m[done + (unsigned)result - 1];
@@ -167,8 +157,8 @@ static ssize_t sendmmsg_waiting(int fd, struct mmsghdr *m, unsigned n, int flags
 			if (flags & MSG_DONTWAIT ||
 			    last->msg_len >= iov_bytes(h->msg_iov, h->msg_iovlen))
 				continue;
-			last->msg_len = (unsigned)iov_rest(message_send_later, fd, h->msg_iov,
-							   h->msg_iovlen, flags, last->msg_len);
+			last->msg_len = (unsigned)iov_rest(message_send_later, &w, h->msg_iov,
+							   h->msg_iovlen, last->msg_len);
 			if (last->msg_len < iov_bytes(h->msg_iov, h->msg_iovlen))
 				break;
 		} else if (result == -EAGAIN) {

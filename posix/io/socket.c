@@ -48,7 +48,6 @@
 #include <sys/time.h>
 
 #include "base/os.h"
-#include "netpoll/fire.h"
 #include "park.h"
 #include "posix/call/point.h"
 #include "posix/io/wait.h"
@@ -69,7 +68,7 @@ static int accept_blocking(int fd, struct sockaddr *addr, socklen_t *len, int fl
 
 static int accept_waiting(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
-	struct io_wait w = { .fd = fd, .events = POLLIN, .timeout = SO_RCVTIMEO };
+	struct io_wait w = io_start(fd, POLLIN, 0);
 
 	while (!io_poll_now(fd, POLLIN)) {
 		if (w.waits == 0 &&
@@ -89,10 +88,7 @@ static int park_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
 	int saved = io_begin();
 
-	int result = accept_waiting(fd, addr, len, flags);
-
-	kind_forget(result);
-	return (int)io_end(result, saved);
+	return (int)io_end(accept_waiting(fd, addr, len, flags), saved);
 }
 
 HOOK int accept(int fd, struct sockaddr *addr, socklen_t *len)
@@ -113,6 +109,7 @@ struct connect_args {
 	const struct sockaddr *addr;
 	socklen_t len;
 	uint64_t id; /* CONNECT-3 */
+	struct io_wait w;
 };
 
 /* True if connect would wait in a way that it can do without; c is filled in. */
@@ -191,9 +188,9 @@ static int connect_error(const struct connect_args *c)
 }
 
 /* Step 2.  Returns 0 to attempt again, or the end of the call. */
-static int connect_wait(const struct connect_args *c, int64_t deadline, int progress)
+static int connect_wait(struct connect_args *c, int64_t deadline, int progress)
 {
-	int err = io_park(c->fd, POLLOUT, deadline);
+	int err = io_park(&c->w, deadline);
 
 	switch (err) {
 	case 0: return connect_error(c);
@@ -205,10 +202,10 @@ static int connect_wait(const struct connect_args *c, int64_t deadline, int prog
 	}
 }
 
-static int connect_waiting(const struct connect_args *c)
+static int connect_waiting(struct connect_args *c)
 {
 	attempt_begin(c);
-	int64_t deadline = io_deadline(c->fd, SO_SNDTIMEO);
+	int64_t deadline = io_deadline(c->fd, POLLOUT);
 
 	attempt_end(c);
 	int result = connect_at_once(c);
@@ -231,47 +228,32 @@ static int park_connect(int fd, const struct sockaddr *addr, socklen_t len)
 	int saved = errno;
 
 	cancel_point();
-	kind_forget(fd);
+	c.w = io_start(fd, POLLOUT, 0);
 	return (int)io_end(connect_parks(&c) ? connect_waiting(&c) : connect_blocking(&c), saved);
 }
 
 HOOK int connect(int fd, const struct sockaddr *addr, socklen_t len)
 {
-	if (hook_parks())
-		return park_connect(fd, addr, len);
-	kind_forget(fd);
-	return HOOK_BLOCKING(LIBC(connect)(fd, addr, len));
+	return hook_parks() ? park_connect(fd, addr, len)
+			    : HOOK_BLOCKING(LIBC(connect)(fd, addr, len));
 }
 
 /* --- shutdown --- */
 
-/* The kernel reports no event to some waiters: writers to a unix socket, readers of datagrams.  So
- * all of them attempt again. */
-static void wake_waiters(int fd)
-{
-	struct polldesc *pd = netpoll_find(fd);
-	struct glist out = { 0 };
-
-	if (!pd || !ld_rlx(&pd->multi))
-		return;
-	lock(&pd->lock, LR_POLLDESC);
-	multi_fire(pd, 0, &out);
-	unlock(&pd->lock, LR_POLLDESC);
-	ready_list(&out);
-}
-
+/* A shutdown counts as an event (IOWAIT-7). */
 static int park_shutdown(int fd, int how)
 {
 	int saved = errno;
 	struct polldesc *pd = netpoll_find(fd);
-	int err = -EBADF;
+	struct glist out = { 0 };
+	int err = io_is_known(pd) ? gmp_shutdown(fd, how) : -EBADF; /* gmp_shutdown checks it */
 
-	if (io_is_known(pd)) /* gmp_shutdown checks it */
-		err = gmp_shutdown(fd, how);
-	if (err == -EBADF)
+	if (err == -EBADF) {
 		err = IO_SYS(LIBC(shutdown)(fd, how));
-	if (!err)
-		wake_waiters(fd);
+		if (pd && !err)
+			netpoll_shut_down(pd, PD_GOES_ON, &out);
+		ready_list(&out);
+	}
 	return (int)io_return(err, saved);
 }
 
@@ -298,7 +280,7 @@ static int wait_for_room(struct io_wait *w, size_t done)
 
 static ssize_t sendfile_waiting(int to, int from, off_t *at, size_t n)
 {
-	struct io_wait w = { .fd = to, .events = POLLOUT, .timeout = SO_SNDTIMEO };
+	struct io_wait w = io_start(to, POLLOUT, 0);
 	size_t done = 0;
 
 	while (done < n) {

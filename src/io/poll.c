@@ -25,16 +25,27 @@
 #include "io/poll.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 
 #include "base/os.h"
 #include "enter.h"
 #include "io/fd.h"
+#include "park.h"
 #include "timer/timerheap.h"
 #include "variant/variant.h"
 
 /* Most fds whose entries lie on the stack; more are allocated. */
 enum { ON_STACK = 16 };
+
+/* A wait, on the caller's stack.  Before it links the first entry, it sets multi.sg to its sudog,
+ * and calls netpoll_add_waiter (POLL-3). */
+struct multi_wait {
+	struct multi multi;
+	struct multi_entry *entries; /* n, on the caller's stack or in `memory` */
+	nfds_t n;
+	void *memory; /* freed if the caller is killed at shutdown; NULL: there is none */
+};
 
 struct poll_call {
 	struct multi_wait wait; /* an entry per fd */
@@ -44,7 +55,8 @@ struct poll_call {
 
 /* --- the wait --- */
 
-void multi_unlink_all(struct multi_wait *w)
+/* Step 6: unlink the entries that are linked, end POLL-3. */
+static void multi_unlink_all(struct multi_wait *w)
 {
 	for (nfds_t i = 0; i < w->n; i++)
 		multi_unlink(&w->entries[i]);
@@ -68,7 +80,8 @@ static void multi_commit_unlock(void *multi)
 	unlock(&((struct multi *)multi)->lock, LR_MULTI);
 }
 
-int multi_wait(struct multi_wait *w, int64_t deadline)
+/* Steps 4 to 6, with all entries linked.  Returns 0 if one has fired, or an error. */
+static int multi_wait(struct multi_wait *w, int64_t deadline)
 {
 	struct multi *m = &w->multi;
 
@@ -137,7 +150,7 @@ static int poll_kernel_again(struct poll_call *c)
 {
 	for (nfds_t i = 0; i < c->wait.n; i++)
 		if (c->fds[i].fd >= 0)
-			multi_look(&c->wait.entries[i], c->fds[i].fd);
+			multi_look_again(&c->wait.entries[i].seen, netpoll_find(c->fds[i].fd));
 	int ready = poll_kernel(c->fds, c->wait.n);
 
 	return ready < 0 ? ready : ready + mark_closed(c);
@@ -174,13 +187,28 @@ static int wait_once(struct poll_call *c, int64_t deadline)
 	return min_of(result, 0);
 }
 
+int poll_park(int fd, short events, const struct multi_seen *seen, int64_t since, int64_t deadline)
+{
+	struct multi_entry e = { .seen = *seen, .since = since, .events = events };
+	struct pollfd p = { .fd = fd };
+	struct poll_call c = { .wait = { .entries = &e, .n = 1 }, .fds = &p };
+	int result = too_late(deadline);
+
+	e.of = &c.wait.multi;
+	if (!result)
+		result = wait_once(&c, deadline);
+	return !result && e.closed ? -EBADF : result;
+}
+
 /* Returns the number of ready fds, or an error. */
 static int poll_wait_any(struct poll_call *c, int64_t deadline)
 {
 	for (nfds_t i = 0; i < c->wait.n; i++)
-		c->wait.entries[i] = (struct multi_entry){ .of = &c->wait.multi,
-							   .events = c->fds[i].events,
-							   .since = NEVER };
+		c->wait.entries[i] =
+			(struct multi_entry){ .of = &c->wait.multi,
+					      .seen = multi_look(netpoll_find(c->fds[i].fd)),
+					      .events = c->fds[i].events,
+					      .since = NEVER };
 	for (;;) {
 		int result = poll_kernel_again(c);
 

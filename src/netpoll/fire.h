@@ -17,16 +17,22 @@ struct multi {
 	struct sudog *sg; /* (c) of the caller; in no queue */
 };
 
+/* What a call has seen of a record: multi_look. */
+struct multi_seen {
+	uint32_t events[2]; /* of the sides, before the last attempt or poll(2) (NETPOLL-2) */
+	uint32_t closes;    /* before the first (MULTI-7) */
+};
+
 /* One fd of the call; linked in its record, under pd->lock. */
 struct multi_entry {
 	struct multi_entry *next, *prev;
 	struct multi *of;
-	struct polldesc *pd; /* NULL: not linked */
-	uint32_t seen[2];    /* events of the sides before the poll(2) (NETPOLL-2) */
-	int64_t since;       /* when the call began to wait; NEVER: it is served last (MULTI-9) */
-	short events;        /* poll(2)'s */
-	short all;           /* under pd->lock: MULTI-6 */
-	bool closed;         /* written under pd->lock: gmp_close has closed the number; stays */
+	struct polldesc *pd;    /* NULL: not linked */
+	struct multi_seen seen; /* before the attempt */
+	int64_t since; /* when the call began to wait; NEVER: it is served last (MULTI-9) */
+	short events;  /* poll(2)'s */
+	short all;     /* under pd->lock: MULTI-6 */
+	bool closed;   /* written under pd->lock: the number was closed; stays */
 };
 
 /* Fire all entries. */

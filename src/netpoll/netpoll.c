@@ -135,8 +135,6 @@ static void netpoll_event(const struct poll_event *e, struct glist *out)
 				side_ready(&pd->side[i], out);
 		if (unlikely(pd->multi))
 			multi_event(pd, e->events, out);
-		else if (unlikely(pd->polled == POLLED_PERSISTENT))
-			netpoll_unwanted(pd);
 	}
 	unlock(&pd->lock, LR_POLLDESC);
 }

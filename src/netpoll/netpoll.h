@@ -122,16 +122,12 @@ int netpoll_ask(struct polldesc *pd);
  * (poll(2)'s), instead of what the record has of a former file, whose waiters are appended to out.
  * Returns 0 or the error of the system. */
 int netpoll_arm(struct polldesc *pd, short events, struct glist *out);
-/* The same for reads, as a persistent registration.  socket: the file's id, or NO_SOCKET. */
-int netpoll_arm_persistent(struct polldesc *pd, uint64_t socket, struct glist *out);
-/* Under pd->lock: an event of a persistent registration has found no entry.  If there are many, the
- * registration becomes one-shot, and is not armed. */
-void netpoll_unwanted(struct polldesc *pd);
-/* A number that gmp does not know is about to be closed: fire its entries as closed, and remove the
- * registration for polls.  So it does not outlive the number if the file has others, and the next
- * netpoll_arm need not find out that it is gone: the poller cannot tell that from the loss of its
- * own fds, and wakes its M (EPOLL-2). */
-void netpoll_close_polled(struct polldesc *pd, struct glist *out);
+/* A replaced call is about to close the number, or to give it another file: the one place where all
+ * is forgotten that replaced calls know of it (MULTI-7).  Its entries are fired as closed.  The
+ * registration for polls is removed, so it does not outlive the number if the file has others, and
+ * the next netpoll_arm need not find out that it is gone: the poller cannot tell that from the loss
+ * of its own fds, and wakes its M (EPOLL-2). */
+void netpoll_close_number(struct polldesc *pd, struct glist *out);
 
 /* --- deadlines: netpoll/deadline.c --- */
 

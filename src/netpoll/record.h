@@ -35,7 +35,8 @@ enum { DEADLINES_MAX = 1 << 20 };
 
 /*
  * polldesc.plain: what is known of the kind of file; 0: nothing.
- *   PD_PLAIN  a call has found out that it is no socket
+ *   PD_PLAIN  a call has found out that it is no socket.  Of a file that gmp does not know it may
+ *             be stale, and saves an attempt as a socket (posix/io/readwrite.c).
  *   PD_SHORT  reads and writes are shortened (variant/chaos.h)
  */
 enum { PD_PLAIN = 1, PD_SHORT = 2 };
@@ -48,17 +49,6 @@ enum { PD_PLAIN = 1, PD_SHORT = 2 };
  *   PD_ENDS_WITH_EINVAL  -EINVAL
  */
 enum pd_end { PD_GOES_ON = 0, PD_ENDS = 1, PD_ENDS_WITH_EINVAL = 2 };
-
-/*
- * polldesc.polled: the registration of a file that gmp does not know (MULTI-5).
- *   POLLED_NOT         there is none: gmp knows the file, or nothing has waited for it
- *   POLLED_ONCE        one-shot: armed by each wait
- *   POLLED_PERSISTENT  edge-triggered, for reads of a stream socket or a pipe
- */
-enum pd_polled { POLLED_NOT = 0, POLLED_ONCE = 1, POLLED_PERSISTENT = 2 };
-
-/* polldesc.socket: an id that no socket has, so no file counts as the registered one (MULTI-7). */
-#define NO_SOCKET UINT64_MAX
 
 /* The thread that has adopted an fd: a G, by its g struct and generation, or an external thread, by
  * its kernel thread id. */
@@ -93,22 +83,21 @@ struct polldesc {
 	uint32_t use;    /* (a) enum pd_use */
 	uint32_t seq;    /* (a) written under lock: number of the registration (NETPOLL-9) */
 	int fd;          /* (c) */
-	bool hup;        /* (a) the peer hung up, an error is pending, the poller does not report
-			  * urgent data, or reads end at messages (MULTI-8): always try */
+	bool hup;        /* (a) the peer hung up, an error is pending, or the poller does not report
+			  * urgent data: always try */
 	bool tcp;        /* (a) constant while open: a short read has drained it */
 	uint8_t to_disk; /* (a) constant while open: sides of a file that access the disk */
 	uint8_t plain;   /* (a) see above */
 	bool blocking;   /* constant while open: it was blocking when it was adopted */
 	uint8_t ended;   /* (a) written under lock: enum pd_end */
 	bool multi;      /* (a) written under lock: entries is not NULL */
-	uint8_t polled;  /* under lock: enum pd_polled */
+	bool polled;     /* under lock: its registration is one-shot, for polls (MULTI-5) */
+	uint32_t closes; /* (a) written under lock: how often the number was closed (MULTI-7) */
 	struct multi_entry *entries; /* under lock, (a) for a prefetch: calls of gmp_poll */
 	struct pollside side[2];
-	uint64_t socket;          /* under lock: if POLLED_PERSISTENT: os_socket_id, or NO_SOCKET */
 	gmp_mutex write_all_lock; /* held by a write_all: two do not interleave */
 	struct timer timer[2];
-	int64_t armed[2];  /* under lock: the time of the armed timer; NEVER: not armed */
-	uint32_t unwanted; /* under lock: events of a persistent registration without an entry */
+	int64_t armed[2]; /* under lock: the time of the armed timer; NEVER: not armed */
 	/* under lock: must be set if the kernel may still have a registration of a former file of
 	 * the number, which a plain close() left because a dup is open; may be set without one */
 	bool orphaned;

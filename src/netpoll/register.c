@@ -17,11 +17,6 @@
 #include "netpoll/owner.h"
 #include "variant/variant.h"
 
-/* UNWANTED_MOST: events without a wait, of which each costs a report, before a persistent
- * registration becomes one-shot, and the next read makes it persistent again: two system calls.
- * Not measured. */
-enum { UNWANTED_MOST = 8 };
-
 static uint32_t open_records; /* (a) */
 
 void registrations_reset(void)
@@ -102,7 +97,7 @@ static void begin_file(struct polldesc *pd, uint32_t seq, uint64_t file, bool wa
 	st_rlx(&pd->file, file);
 	st_rlx(&pd->to_disk, (uint8_t)0);
 	pd->blocking = was_blocking;
-	pd->polled = POLLED_NOT;
+	pd->polled = false;
 	st_rlx(&pd->ended, (uint8_t)PD_GOES_ON);
 	st_rlx(&pd->hup, !gmp__poller.reports_urgent);
 	for (int i = 0; i < 2; i++) {
@@ -143,7 +138,7 @@ int netpoll_open(int fd, unsigned how, struct glist *out)
 
 	if (changed < 0) { /* a call on it would block the M */
 		gmp__poller.del(fd);
-		pd->polled = POLLED_NOT;
+		pd->polled = false;
 		multi_fire(pd, 0, out);
 		err = changed;
 	}
@@ -172,7 +167,7 @@ static void unregister(struct polldesc *pd, uint32_t seq)
 {
 	gmp__poller.del(pd->fd);
 	pd->orphaned = true; /* another thread may have closed the number meanwhile */
-	pd->polled = POLLED_NOT;
+	pd->polled = false;
 	st_rlx(&pd->seq, seq);
 }
 
@@ -211,73 +206,37 @@ int netpoll_ask(struct polldesc *pd)
 	return register_file(pd, pd->seq + 1); /* NETPOLL-9 */
 }
 
-/* A registration for polls: one-shot for these events; persistent: for reads. */
-static int attach_polled(struct polldesc *pd, uint32_t seq, short events, bool persistent, bool add)
-{
-	return persistent ? gmp__poller.persistent(pd->fd, key_of(pd, seq), add)
-			  : gmp__poller.once(pd->fd, key_of(pd, seq), events, add);
-}
-
-static int arm(struct polldesc *pd, short events, bool persistent, struct glist *out)
+int netpoll_arm(struct polldesc *pd, short events, struct glist *out)
 {
 	uint32_t seq = pd->seq + 1; /* NETPOLL-9 */
 	int err = -ENOENT;
 
-	if (pd->polled)
-		err = attach_polled(pd, pd->seq, events, persistent, false);
-	if (err == -ENOENT) {
-		err = attach_polled(pd, seq, events, persistent, true);
-		if (err == -EEXIST) /* made by netpoll_ask; or an orphan that dup2() has restored */
-			err = attach_polled(pd, seq, events, persistent, false);
-		if (err)
-			return err;
-		if (pd->polled || (ld_rlx(&pd->use) & PD_OPEN))
-			drop_file(pd, out);
-		begin_file(pd, seq, 0, false);
-	}
-	if (!err)
-		pd->polled = persistent ? POLLED_PERSISTENT : POLLED_ONCE;
-	return err;
+	if (likely(pd->polled))
+		err = gmp__poller.once(pd->fd, key_of(pd, pd->seq), events, false);
+	if (likely(err != -ENOENT))
+		return err;
+	err = gmp__poller.once(pd->fd, key_of(pd, seq), events, true);
+	if (err == -EEXIST) /* made by netpoll_ask; or an orphan that dup2() has restored */
+		err = gmp__poller.once(pd->fd, key_of(pd, seq), events, false);
+	if (err)
+		return err;
+	if (pd->polled || (ld_rlx(&pd->use) & PD_OPEN))
+		drop_file(pd, out);
+	begin_file(pd, seq, 0, false);
+	pd->polled = true;
+	return 0;
 }
 
-int netpoll_arm(struct polldesc *pd, short events, struct glist *out)
-{
-	return arm(pd, events, false, out);
-}
-
-int netpoll_arm_persistent(struct polldesc *pd, uint64_t socket, struct glist *out)
-{
-	int err = arm(pd, 0, true, out);
-
-	if (!err) {
-		pd->socket = socket;
-		pd->unwanted = 0;
-	}
-	return err;
-}
-
-void netpoll_unwanted(struct polldesc *pd)
-{
-	if (++pd->unwanted < UNWANTED_MOST)
-		return;
-	pd->unwanted = 0;
-	if (gmp__poller.once(pd->fd, key_of(pd, pd->seq), 0, false) == 0) {
-		pd->polled = POLLED_ONCE;
-	} else { /* an orphan, which reports on: its events are dropped (NETPOLL-5) */
-		pd->polled = POLLED_NOT;
-		pd->orphaned = true;
-		st_rlx(&pd->seq, pd->seq + 1);
-	}
-}
-
-void netpoll_close_polled(struct polldesc *pd, struct glist *out)
+void netpoll_close_number(struct polldesc *pd, struct glist *out)
 {
 	lock(&pd->lock, LR_POLLDESC);
+	st_rlx(&pd->closes, pd->closes + 1);
+	st_rlx(&pd->plain, (uint8_t)0);
 	multi_close(pd, true, out);
 	if (pd->polled) {
 		if (gmp__poller.del(pd->fd))
 			pd->orphaned = true;
-		pd->polled = POLLED_NOT;
+		pd->polled = false;
 	}
 	unlock(&pd->lock, LR_POLLDESC);
 }
@@ -286,13 +245,6 @@ bool netpoll_is_registered(struct polldesc *pd)
 {
 	uint32_t seq = pd->seq + 1; /* NETPOLL-9 */
 
-	if (pd->polled == POLLED_PERSISTENT && pd->socket != NO_SOCKET) {
-		bool same = os_socket_id(pd->fd) == pd->socket;
-
-		if (unlikely(!same))
-			unregister(pd, seq);
-		return same;
-	}
 	int err = pd->polled ? gmp__poller.add(pd->fd, key_of(pd, seq)) : register_file(pd, seq);
 
 	if (unlikely(err == -EEXIST && pd->polled && pd->orphaned))
@@ -333,7 +285,7 @@ int netpoll_shut(struct polldesc *pd, struct glist *out)
 		if (pd->gone)
 			pd->blocking = false;
 		owner_closes(pd);
-		pd->polled = POLLED_NOT;
+		pd->polled = false;
 	}
 	unlock(&pd->lock, LR_POLLDESC);
 	return err;

@@ -55,7 +55,7 @@ static void close_app(void *how)
 	unix_pair(t);
 	CHECK_EQ(gmp_spawn(&g, read_closed, NULL, NULL), 0);
 	if (how == early)
-		gmp_yield(); /* it has tried once, and yields (IOWAIT-6) */
+		gmp_yield(); /* it has attempted once */
 	else
 		until_waiting(1);
 	CHECK_EQ(write(t[1], "x", 1), 1); /* the waiter must not read it by the same number */

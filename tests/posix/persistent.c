@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests reads of a connection or a pipe that has waited before: its registration with the poller
- * lasts (posix/io/wait.c, IOWAIT-9), and no byte, reader or new file of the number is missed. Its
- * cases compare times: each needs a CPU.
+ * Tests reads that wait for a number again and again, after short and long waits: no byte, reader
+ * or new file of the number is missed, and a read that need not wait returns at once. Its cases
+ * compare times: each needs a CPU.
  */
 #define _GNU_SOURCE
 #include <stdatomic.h>
@@ -11,7 +11,7 @@
 
 #include "fds.h"
 
-enum { SHORT_US = 100, LONG_US = 3000 }; /* below and above UNCHECKED_NS */
+enum { SHORT_US = 100, LONG_US = 3000 };
 
 struct late_answer {
 	int fd;
@@ -255,7 +255,6 @@ POSIX_TEST(read_of_one_file_by_several_threads_starves_none)
 
 /* --- waits that end without data --- */
 
-/* A reader whose wait ends without data, while the connection gets its persistent registration. */
 static int64_t process_time(void)
 {
 	struct timespec t;

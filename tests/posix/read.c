@@ -137,14 +137,14 @@ static void write_one(void *fd)
 	CHECK_EQ(write(*(int *)fd, "x", 1), 1);
 }
 
-/* The reader's wait is not one of the short ones: IOWAIT-5. */
+/* The reader waits for long. */
 static void write_late(void *fd)
 {
 	usleep(5000);
 	write_one(fd);
 }
 
-/* Hints of earlier reads, which have waited and emptied the socket, change no result. */
+/* Earlier reads, which have waited and emptied the socket, change no result. */
 static void read_until_nonblocking(size_t room, void (*writer)(void *))
 {
 	int s[2];
@@ -178,7 +178,7 @@ static void ignore_alarm(int signo)
 	(void)signo;
 }
 
-/* Data is there when each read begins, so no signal ends it: also after short waits (IOWAIT-8). */
+/* Data is there when each read begins, so no signal ends it: also after short waits. */
 POSIX_TEST(read_of_data_is_not_interrupted)
 {
 	struct sigaction sa = { .sa_handler = ignore_alarm };
@@ -275,7 +275,7 @@ POSIX_TEST(read_waits_for_the_writer)
 			int s[2];
 
 			(kind == 0 ? unix_pair : kind == 1 ? tcp_pair : udp_pair)(s);
-			for (int n = 0; n < 4; n++) { /* hints come and go */
+			for (int n = 0; n < 4; n++) {
 				peer_start(&p, answer, s);
 				CHECK_EQ(readers[i](s[0], &c, 1 + (size_t)n % 2), 1);
 				CHECK_EQ(c, 'x');
@@ -367,7 +367,7 @@ TEST(read_cancelled_is_ecanceled)
 	check_cancelled(cancelled_reads);
 }
 
-/* --- hints that are stale --- */
+/* --- numbers with another file --- */
 
 /* After waits of one kind the number gets another file by calls that are not replaced. */
 POSIX_TEST(read_of_a_reused_number_is_right)

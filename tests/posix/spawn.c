@@ -152,7 +152,7 @@ POSIX_TEST(vfork_child_that_closes_all_ends_no_wait_of_its_parent)
 	}
 }
 
-/* The first wait for a number lets other threads run (IOWAIT-6): the child closes it meanwhile. */
+/* The child closes the number before the first wait for it. */
 POSIX_TEST(vfork_child_that_closes_before_the_first_wait_ends_none)
 {
 	for (int how = 0; how < 3; how++) {

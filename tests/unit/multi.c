@@ -2,8 +2,8 @@
 /*
  * Tests that gmp_poll loses no event between its query to the kernel and its wait, before and after
  * it is linked with the record (MULTI-1, MULTI-2), that a replaced close ends a registration for
- * polls (MULTI-5), for which events entries arm a polled fd (MULTI-6), and when the registration of
- * a read lasts (MULTI-7).
+ * polls (MULTI-5), for which events entries arm a polled fd (MULTI-6), and that a call whose number
+ * was closed before its link ends (MULTI-7).
  *
  * floors 0..6, wrap: poll ready_list
  */
@@ -117,7 +117,7 @@ static void close_polled(void *arg)
 		CHECK_EQ(gmp_poll(&p, 1, gmp_deadline(1000000)), -ETIMEDOUT);
 		pd = netpoll_find(ends[0]);
 	} while (!pd || !is_polled(pd));
-	netpoll_close_polled(pd, &out);
+	netpoll_close_number(pd, &out);
 	CHECK(!is_polled(pd));
 	CHECK(!out.head);
 	CHECK_EQ(gmp__poller.add(ends[0], 1), 0); /* -EEXIST: it was still registered */
@@ -176,9 +176,10 @@ static void link_call(struct calls *c, int i, short events)
 {
 	struct glist out = { 0 };
 
+	c->pd = netpoll_record(c->s[0]);
 	c->e[i].events = events;
-	CHECK_EQ(multi_link_unknown(&c->e[i], c->s[0], &out), MULTI_LINKED);
-	c->pd = netpoll_find(c->s[0]);
+	c->e[i].seen = multi_look(c->pd);
+	CHECK_EQ(multi_link(&c->e[i], c->s[0], &out), MULTI_LINKED);
 	CHECK(c->pd->polled);
 	CHECK(c->pd->entries == &c->e[i]);
 }
@@ -304,297 +305,134 @@ TEST(multi_event_clears_the_events_of_fired_entries)
 	run_procs(1, fire_and_link, NULL);
 }
 
-/* --- MULTI-7 --- */
+/* --- MULTI-1, MULTI-7 --- */
 
-static int link_read(struct calls *c, int i, uint64_t seen, uint64_t socket, bool begin)
+/* Link an entry of a call that has seen the record by then. */
+static int link_seen(struct calls *c, int i, struct multi_seen seen)
 {
-	struct multi_read r = { seen, socket, begin };
 	struct glist out = { 0 };
 
-	c->e[i].events = POLLIN;
 	c->multi[i].fired = false;
-	int result = multi_link_read(&c->e[i], c->s[0], &r, &out);
-
-	c->pd = netpoll_find(c->s[0]);
-	return result;
+	c->e[i] = (struct multi_entry){ .of = &c->multi[i], .seen = seen, .events = POLLIN };
+	return multi_link(&c->e[i], c->s[0], &out);
 }
 
-/* An event that the poller reports. */
-static void send_byte(struct calls *c)
+/* An event, or a shutdown, between the attempt and the link. */
+static void change_before_link(void *arg)
 {
-	uint32_t before = c->pd->side[SIDE_READ].events;
-
-	CHECK_EQ(write(c->s[1], "x", 1), 1);
-	while (c->pd->side[SIDE_READ].events == before)
-		sched_poll_now();
-}
-
-static void begin_read_calls(struct calls *c)
-{
-	begin_calls(c);
-	CHECK_EQ(link_read(c, 0, 0, os_socket_id(c->s[0]), true), MULTI_LINKED);
-	CHECK_EQ(c->pd->polled, POLLED_PERSISTENT);
-	multi_unlink(&c->e[0]);
-}
-
-/* Only Linux has ids, so persistent registrations are used only there. */
-static void need_ids(int socket)
-{
-	if (!os_socket_id(socket))
-		check_skip("the system has no ids of sockets");
-}
-
-static void link_reads(void *arg)
-{
+	struct glist out = { 0 };
+	struct multi_seen seen;
 	struct calls c;
-	uint64_t id, seen;
 
 	(void)arg;
 	begin_calls(&c);
-	need_ids(c.s[0]);
-	id = os_socket_id(c.s[0]);
-	CHECK(id != os_socket_id(c.s[1]));
-	CHECK_EQ(link_read(&c, 0, 0, id, false), MULTI_ABSENT);
-	CHECK_EQ(link_read(&c, 0, 0, id, true), MULTI_LINKED);
-	seen = multi_seen(c.s[0]);
-	CHECK_EQ(link_read(&c, 1, seen, 0, false), MULTI_LINKED); /* not compared */
-	CHECK_EQ(link_read(&c, 2, seen, id, false), MULTI_LINKED);
-	CHECK_EQ(link_read(&c, 3, seen, id + 1, false), MULTI_ABSENT);
-	CHECK_EQ(link_read(&c, 3, 0, id, false), MULTI_CHANGED);
-	send_byte(&c);
-	CHECK(c.multi[0].fired && c.multi[1].fired && c.multi[2].fired);
-	CHECK_EQ(link_read(&c, 3, seen, id, false), MULTI_CHANGED);
-	CHECK_EQ(link_read(&c, 3, multi_seen(c.s[0]), id, false), MULTI_LINKED);
-	send_byte(&c);
-	CHECK(c.multi[3].fired);
-	CHECK_EQ(c.pd->polled, POLLED_PERSISTENT);
-	end_calls(&c);
-}
-
-TEST(multi_link_read_compares_events_and_socket)
-{
-	run_procs(1, link_reads, NULL);
-}
-
-/* A registration that may be of another socket: the next read makes its own. */
-static void forget_socket(void *arg)
-{
-	struct calls c;
-	uint64_t id;
-
-	(void)arg;
-	begin_read_calls(&c);
-	need_ids(c.s[0]);
-	id = os_socket_id(c.s[0]);
-	multi_forget_socket(c.s[0]);
-	CHECK_EQ(link_read(&c, 0, multi_seen(c.s[0]), id, false), MULTI_ABSENT);
-	CHECK_EQ(link_read(&c, 0, 0, id, true), MULTI_LINKED);
-	send_byte(&c);
-	CHECK(c.multi[0].fired);
-	end_calls(&c);
-}
-
-TEST(multi_read_after_forget_socket_makes_a_registration)
-{
-	run_procs(1, forget_socket, NULL);
-}
-
-/* A poll of the fd arms the registration for both: its event ends both waits. */
-static void poll_beside_read(void *arg)
-{
-	struct calls c;
-	uint64_t id;
-
-	(void)arg;
-	begin_read_calls(&c);
-	id = os_socket_id(c.s[0]);
-	CHECK_EQ(link_read(&c, 0, multi_seen(c.s[0]), id, false), MULTI_LINKED);
-	link_call(&c, 1, POLLOUT);
-	CHECK_EQ(c.pd->polled, POLLED_ONCE);
-	CHECK_EQ(link_read(&c, 2, multi_seen(c.s[0]), id, false), MULTI_ABSENT);
-	CHECK_EQ(link_read(&c, 2, multi_seen(c.s[0]), id, true), MULTI_LINKED);
-	CHECK_EQ(c.pd->polled, POLLED_ONCE); /* POLLOUT needs it */
-	drain(c.s[1]);
-	await_fired(&c, 1);
-	CHECK(c.multi[0].fired && c.multi[2].fired);
-	end_calls(&c);
-}
-
-TEST(multi_poll_beside_read_makes_the_registration_one_shot)
-{
-	run_procs(1, poll_beside_read, NULL);
-}
-
-/* Events without an entry: after some the poller reports no more, and the link of the next read
- * reports at once what is there. */
-static void events_without_read(void *arg)
-{
-	struct calls c;
-	int events = 0;
-
-	(void)arg;
-	begin_read_calls(&c);
-	while (c.pd->polled == POLLED_PERSISTENT) {
-		send_byte(&c);
-		CHECK(++events < 100);
-	}
-	CHECK(events > 1);
-	CHECK_EQ(c.pd->polled, POLLED_ONCE);
-	uint32_t before = c.pd->side[SIDE_READ].events;
-
+	link_call(&c, 0, POLLIN);
+	seen = multi_look(c.pd);
 	CHECK_EQ(write(c.s[1], "x", 1), 1);
-	sched_poll_now();
-	CHECK_EQ(c.pd->side[SIDE_READ].events, before);
-	CHECK_EQ(link_read(&c, 0, multi_seen(c.s[0]), os_socket_id(c.s[0]), true), MULTI_LINKED);
 	await_fired(&c, 0);
-	CHECK_EQ(c.pd->polled, POLLED_PERSISTENT);
+	CHECK_EQ(link_seen(&c, 1, seen), MULTI_AGAIN);
+	CHECK(!c.e[1].closed && !c.e[1].pd);
+	multi_look_again(&seen, c.pd);
+	netpoll_shut_down(c.pd, PD_GOES_ON, &out);
+	CHECK_EQ(link_seen(&c, 1, seen), MULTI_AGAIN);
+	multi_look_again(&seen, c.pd);
+	CHECK_EQ(link_seen(&c, 1, seen), MULTI_LINKED);
+	await_fired(&c, 1); /* the byte is there: arming reports it */
+	CHECK(!out.head);
 	end_calls(&c);
 }
 
-TEST(multi_events_without_read_end_the_persistent_registration)
+TEST(multi_link_after_an_event_attempts_again)
 {
-	run_procs(1, events_without_read, NULL);
+	run_procs(1, change_before_link, NULL);
 }
 
-/* A read in between: the events are wanted. */
-static void events_with_reads(void *arg)
-{
-	struct calls c;
-
-	(void)arg;
-	begin_read_calls(&c);
-	for (int i = 0; i < 100; i++) {
-		send_byte(&c);
-		CHECK_EQ(link_read(&c, 0, multi_seen(c.s[0]), 0, false), MULTI_LINKED);
-		multi_unlink(&c.e[0]);
-	}
-	CHECK_EQ(c.pd->polled, POLLED_PERSISTENT);
-	end_calls(&c);
-}
-
-TEST(multi_events_between_reads_keep_the_persistent_registration)
-{
-	run_procs(1, events_with_reads, NULL);
-}
-
-/* sysmon's check finds the number's file by its id. */
-static void other_socket(void *arg)
+/* The number is closed, and has another file, between the attempt and the link. */
+static void close_before_link(void *arg)
 {
 	struct glist out = { 0 };
+	struct multi_seen seen, later;
 	struct calls c;
 	int other[2];
 
 	(void)arg;
-	begin_read_calls(&c);
-	need_ids(c.s[0]);
-	CHECK_EQ(link_read(&c, 0, multi_seen(c.s[0]), 0, false), MULTI_LINKED);
-	netpoll_check(0, UINT32_MAX, 0, &out);
-	CHECK(!c.multi[0].fired);
+	begin_calls(&c);
+	seen = multi_look(netpoll_record(c.s[0]));
+	link_call(&c, 0, POLLIN);
+	netpoll_close_number(c.pd, &out);
+	CHECK(c.multi[0].fired && c.e[0].closed);
+	later = multi_look(c.pd);
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, other), 0);
 	CHECK_EQ(dup2(other[0], c.s[0]), c.s[0]);
-	netpoll_check(0, UINT32_MAX, 0, &out);
-	CHECK(c.multi[0].fired);
-	CHECK_EQ(c.pd->polled, POLLED_NOT);
+	multi_look_again(&seen, c.pd);
+	CHECK_EQ(link_seen(&c, 1, seen), MULTI_AGAIN);
+	CHECK(c.e[1].closed && !c.e[1].pd);
+	CHECK_EQ(link_seen(&c, 2, later), MULTI_LINKED); /* a call of the present file */
+	CHECK(!c.e[2].closed);
+	CHECK_EQ(write(other[1], "x", 1), 1);
+	await_fired(&c, 2);
 	CHECK(!out.head);
 	end_calls(&c);
 	CHECK_EQ(close(other[0]), 0);
 	CHECK_EQ(close(other[1]), 0);
 }
 
-TEST(multi_check_finds_another_socket_under_the_number)
+TEST(multi_link_after_a_close_is_closed)
 {
-	run_procs(1, other_socket, NULL);
+	run_procs(1, close_before_link, NULL);
 }
 
-/* A file without an id: a link that compares arms again, and the check asks the poller. */
-static void no_id(void *arg)
+/* sysmon's check finds another file under the number. */
+static void other_file(void *arg)
 {
 	struct glist out = { 0 };
 	struct calls c;
-	uint64_t seen;
 	int other[2];
 
 	(void)arg;
 	begin_calls(&c);
-	CHECK_EQ(link_read(&c, 0, 0, NO_SOCKET, true), MULTI_LINKED);
-	CHECK_EQ(c.pd->polled, POLLED_PERSISTENT);
-	send_byte(&c);
-	CHECK(c.multi[0].fired);
-	seen = multi_seen(c.s[0]);
-	CHECK_EQ(link_read(&c, 1, seen, NO_SOCKET, false), MULTI_ABSENT);
-	CHECK_EQ(link_read(&c, 1, seen, NO_SOCKET, true), MULTI_LINKED);
-	await_fired(&c, 1); /* the byte is there */
-	CHECK_EQ(link_read(&c, 2, multi_seen(c.s[0]), 0, false), MULTI_LINKED);
+	link_call(&c, 0, POLLIN);
 	netpoll_check(0, UINT32_MAX, 0, &out);
-	CHECK(!c.multi[2].fired);
+	CHECK(!c.multi[0].fired);
 	CHECK_EQ(pipe(other), 0);
 	CHECK_EQ(dup2(other[0], c.s[0]), c.s[0]);
 	netpoll_check(0, UINT32_MAX, 0, &out);
-	CHECK(c.multi[2].fired);
+	CHECK(c.multi[0].fired && !c.e[0].closed);
+	CHECK(!c.pd->polled);
 	CHECK(!out.head);
 	end_calls(&c);
 	CHECK_EQ(close(other[0]), 0);
 	CHECK_EQ(close(other[1]), 0);
 }
 
-TEST(multi_file_without_id_is_armed_by_each_link_that_compares)
+TEST(multi_check_finds_another_file_under_the_number)
 {
-	run_procs(1, no_id, NULL);
+	run_procs(1, other_file, NULL);
 }
 
-/* A registration that fails leaves the record as it was. */
+/* A registration that fails links nothing. */
 static void fail_to_register(void *arg)
 {
 	char name[] = "/tmp/gmp-unit-XXXXXX";
 	int file = mkstemp(name);
 	struct calls c;
-	uint64_t id;
 
 	(void)arg;
 	CHECK(file >= 0);
 	CHECK_EQ(unlink(name), 0);
-	begin_read_calls(&c);
-	id = c.pd->socket;
+	begin_calls(&c);
+	link_call(&c, 0, POLLIN);
+	multi_unlink(&c.e[0]);
 	CHECK_EQ(dup2(file, c.s[0]), c.s[0]);
-	CHECK_EQ(link_read(&c, 0, 0, id + 1, true), -EPERM);
-	CHECK_EQ(c.pd->socket, id);
+	CHECK_EQ(link_seen(&c, 1, multi_look(c.pd)), MULTI_AGAIN); /* EPERM: poll again */
 	CHECK(!c.pd->entries);
 	CHECK_EQ(close(file), 0);
 	end_calls(&c);
 }
 
-TEST(multi_failed_persistent_registration_keeps_the_id)
+TEST(multi_failed_registration_links_nothing)
 {
 	run_procs(1, fail_to_register, NULL);
-}
-
-/* After the end of the stream a short read does not mean that nothing is left. */
-static void hang_up(void *arg)
-{
-	struct calls c;
-	uint64_t seen;
-
-	(void)arg;
-	begin_read_calls(&c);
-	if (!gmp__poller.reports_urgent)
-		check_skip("each read attempts first with this poller");
-	send_byte(&c);
-	seen = multi_seen(c.s[0]);
-	CHECK(!multi_is_drained(c.s[0], seen));
-	multi_set_drained(c.s[0], seen);
-	CHECK(multi_is_drained(c.s[0], seen));
-	CHECK_EQ(shutdown(c.s[1], SHUT_WR), 0);
-	while (multi_seen(c.s[0]) == seen)
-		sched_poll_now();
-	seen = multi_seen(c.s[0]);
-	multi_set_drained(c.s[0], seen);
-	CHECK(!multi_is_drained(c.s[0], seen));
-	end_calls(&c);
-}
-
-TEST(multi_end_of_stream_is_never_drained)
-{
-	run_procs(1, hang_up, NULL);
 }
 
 /* --- MULTI-9 --- */
@@ -622,8 +460,9 @@ static void link_by_time(void *arg)
 	for (int i = 0; i < 4; i++) {
 		c.e[i].since = since[i];
 		c.e[i].events = events[i];
-		CHECK_EQ(multi_link_unknown(&c.e[i], c.s[0], &out), MULTI_LINKED);
-		c.pd = netpoll_find(c.s[0]);
+		c.pd = netpoll_record(c.s[0]);
+		c.e[i].seen = multi_look(c.pd);
+		CHECK_EQ(multi_link(&c.e[i], c.s[0], &out), MULTI_LINKED);
 		if (i > 0)
 			check_order(&c, order[i - 1], i + 1);
 	}
