@@ -72,6 +72,7 @@ set(GMP_FLOOR1
 	machine/asleep.c
 	machine/cxx.c
 	machine/tlsblock_${GMP_TLSBLOCK}.c
+	machine/slab.c
 	stack.c
 	netpoll_${GMP_POLLER}.c
 )

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Stack allocator for green threads.  stack.c has the invariants. */
+/* Stack allocator for green threads.  stack.c has the invariants; guards: machine/slab.h. */
 #ifndef GMP_STACK_H
 #define GMP_STACK_H
 
 #include "base/base.h"
+#include "machine/slab.h"
 
 enum {
-	STACK_CLASS_MIN = 14,   /* 16 KiB; a class is the binary logarithm of a reservation */
-	STACK_CLASS_MAX = 30,   /* 1 GiB */
-	STACK_CACHE = 64,       /* stacks in the cache of a P, at most */
-	STACK_COLOURS = 32,     /* cache lines over which the tops of stacks are spread */
-	STACK_GUARD = 64 << 10, /* bytes below a stack that fault; stack.c says why so many */
+	STACK_CLASS_MIN = 14, /* 16 KiB; a class is the binary logarithm of a reservation */
+	STACK_CLASS_MAX = 30, /* 1 GiB */
+	STACK_CACHE = 64,     /* stacks in the cache of a P, at most */
+	STACK_COLOURS = 32,   /* cache lines over which the tops of stacks are spread */
 };
 
 /* Stacks of the default class that a P owns, last in first out, so the next one is likely in the
@@ -34,17 +34,6 @@ void stack_limit(uint64_t bytes);
 /* Unmaps everything but the stacks that are kept.  No other stack may be in use. */
 void stack_fini(void);
 
-/* A stack that is in use after the end of its run (variant/abandon.h). */
-struct kept_stack {
-	char *lo;
-	unsigned klass;
-	struct kept_stack *next;
-};
-
-/* The next stack_fini does not unmap the stack k->lo of class k->klass, nor its guard. */
-void stack_keep(struct kept_stack *k);
-/* Unmaps both. */
-void stack_release_kept(const struct kept_stack *k);
 /* Fork: in the child, forgets everything without unmapping: the caller may run on one of the
  * stacks. */
 void stack_forget(void);
@@ -91,17 +80,9 @@ static inline bool stack_guard_overlaps(const char *lo, const void *at, size_t n
 	return first < end && n > 0 && (first >= begin || n > begin - first);
 }
 
-/* Returns the memory below sp of a stack on which no thread runs to the kernel.  Returns the
- * bytes. */
-size_t stack_trim_below(char *lo, const char *sp);
 /* Returns the memory of pooled stacks that were not used for a whole period and since, of at most
  * `most` stacks.  Returns true if more are left. */
 bool stack_trim_pool(unsigned most, bool new_period);
-
-/* True if stacks are locked and RLIMIT_MEMLOCK binds: none may be kept in reserve. */
-bool stack_tight(void);
-/* True if RLIMIT_MEMLOCK has refused a stack in this run. */
-bool stack_lock_refused(void);
 
 struct stack_counts stack_counts(void);
 
