@@ -34,8 +34,8 @@
  * Models:
  *   src/enter.h: p_hold p_hold_last p_drop
  *   src/m.c: m_keeps_p m_holds_p m_end_taken_locked
- *   src/handoff.c: sched_preempt p_ask_locked sched_give_p_up sched_hand_off sched_regain_p
- *   src/handoff.c: sched_stop_without_p
+ *   src/policy/take.c: sched_preempt p_ask_locked sched_give_p_up
+ *   src/handoff.c: sched_hand_off sched_regain_p sched_stop_without_p
  *   src/park.c: to_g0 park_g0 park_slow_g0 yield_g0
  *   src/sched.c: leave_section execute_g0 sched_exit exit_regain_p
  *   src/wait/blocking.c: gmp_block_enter gmp_block_leave

@@ -115,6 +115,7 @@ set(GMP_FLOOR2
 	variant/chaos.c
 )
 set(GMP_FLOOR2_HEADERS
+	observe/pause.h
 	enter.h
 	g_state.h
 	gstatus.def
@@ -145,6 +146,7 @@ set(GMP_FLOOR3
 	handoff.c
 	policy/pin.c
 	policy/spare.c
+	policy/take.c
 	pick.c
 	variant/thread.c
 	variant/chaos_step.c

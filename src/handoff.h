@@ -5,7 +5,7 @@
  *
  * An M releases its P if its G is bound to it and stops (pin.h), or if its G is in blocking code
  * for long (wait/blocking.c).  sysmon takes the P of an M whose G computes for long, or sleeps in
- * the kernel (monitor/preempt.h).  The story of scheduling: sched.h.
+ * the kernel (policy/take.h).  The story of scheduling: sched.h.
  *
  * Invariants
  *   HANDOFF-1  A released P gets another M, or becomes idle with its queue moved to the global
@@ -42,16 +42,6 @@
  * M or to a new one.  If pp has no work, or if no M is available, idle it.  blocked: count the G in
  * sched.nblocked. */
 void sched_hand_off(struct p *pp, bool blocked);
-/*
- * Take pp from its M, which runs a G outside of a P section, and hand it off; the G continues
- * without a P (the protocol: monitor/preempt.h).  steps: p_steps of the run that the caller has
- * judged.  Returns false if the M is in a P section: the M then gives pp up when it begins the next
- * one.  Also returns false if pp has another M or has ended that run, or if no M can run pp.
- */
-bool sched_preempt(struct p *pp, uint64_t steps);
-/* On m, in its outermost P section: give its P up if sysmon has asked for it in this run, and if an
- * M is stopped that can run it (monitor/preempt.h).  Returns true if m has no P any more. */
-bool sched_give_p_up(struct m *m);
 /* Has pp work that another M could run now: a queued G, or a due timer?  Unlocked reads. */
 bool p_has_work(struct p *pp);
 /* Would sched_regain_p find a P now?  Unlocked reads. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Spawn, exit, cancel, pin: what a green thread and its makers call.  Join: wait/join.c. */
+/* Spawn, exit, cancel, yield: what a green thread and its makers call.  Join: wait/join.c; calls
+ * that bind a G to its M: policy/pin.c. */
 #include "spawn.h"
 
 #include <errno.h>
@@ -11,7 +12,6 @@
 #include "enter.h"
 #include "g.h"
 #include "park.h"
-#include "policy/pin.h"
 #include "proc.h"
 #include "ready.h"
 #include "sched.h"
@@ -310,74 +310,6 @@ void gmp_yield(void)
 void gmp_checkpoint(void)
 {
 	self_checkpoint();
-}
-
-int gmp_lock_thread(void)
-{
-	struct m *m = getm(), *owner = self_m();
-
-	if (!owner && gmp__blockedm())
-		gmp__fatal("gmp_lock_thread in blocking code\n"
-			   "call gmp_block_leave before gmp_lock_thread");
-	if (!owner)
-		gmp__fatal("gmp_lock_thread on a thread that is not a green thread\n"
-			   "call it in a green thread only");
-	/* a G that is an OS thread is always bound */
-	int err = owner->locks || !m ? 0 : sched_bind(m);
-
-	if (err || owner->locks == UINT32_MAX)
-		return -EAGAIN;
-	owner->locks++;
-	if (!m)
-		return 0;
-	m->curg->lockedm = m;
-	m->curg->resume |= RESUME_BOUND;
-	return 0;
-}
-
-int gmp_unlock_thread(void)
-{
-	struct m *m = getm(), *owner = self_m();
-
-	if (!owner && gmp__blockedm())
-		gmp__fatal("gmp_unlock_thread in blocking code\n"
-			   "call gmp_block_leave before gmp_unlock_thread");
-	if (!owner)
-		gmp__fatal("gmp_unlock_thread on a thread that is not a green thread\n"
-			   "call it in a green thread only");
-	if (!owner->locks)
-		gmp__fatal("gmp_unlock_thread of a green thread that is not locked to its thread");
-	if (--owner->locks == 0 && m) {
-		m->curg->resume &= (uint8_t)~RESUME_BOUND;
-		sched_unbind(m);
-	}
-	return 0;
-}
-
-int gmp_pin(void)
-{
-	struct m *m = getm() ? getm() : gmp__blockedm();
-
-	if (!m)
-		return 0;
-	if (m->curg->pins == UINT8_MAX)
-		return -EAGAIN;
-	if (m->curg->pins++ == 0)
-		sched_pin(m);
-	return 0;
-}
-
-int gmp_unpin(void)
-{
-	struct m *m = getm() ? getm() : gmp__blockedm();
-
-	if (!m)
-		return 0;
-	if (m->curg->pins == 0)
-		return -EINVAL;
-	if (--m->curg->pins == 0)
-		sched_unpin(m);
-	return 0;
 }
 
 gmp_g *gmp_self(void)

@@ -72,14 +72,6 @@ static inline char *stackcache_take(struct stackcache *c)
  * over STACK_COLOURS cache lines, so that the tops of stacks do not share cache sets. */
 char *stack_top(char *lo, unsigned klass);
 
-/* True if one of the n bytes at `at` is in the guard of the stack `lo`.  False if lo is NULL. */
-static inline bool stack_guard_overlaps(const char *lo, const void *at, size_t n)
-{
-	uintptr_t first = (uintptr_t)at, end = (uintptr_t)lo, begin = end - STACK_GUARD;
-
-	return first < end && n > 0 && (first >= begin || n > begin - first);
-}
-
 /* Returns the memory of pooled stacks that were not used for a whole period and since, of at most
  * `most` stacks.  Returns true if more are left. */
 bool stack_trim_pool(unsigned most, bool new_period);

@@ -15,7 +15,7 @@ struct upcalls {
 	void (*joinable_exit)(struct g *gp);
 	/* An M, in its outermost P section and on the stack of its G, was asked for its P; locks
 	 * before LR_SCHED may be held.  Returns true if it has given the P up:
-	 * handoff.c:sched_give_p_up. */
+	 * policy/take.c:sched_give_p_up. */
 	bool (*give_p_up)(struct m *m);
 	/* An OS thread that runs one G is about to jump out of its calls; on its stack, no locks
 	 * held: io/cleanup.c:leftovers_killed. */

@@ -53,11 +53,11 @@
 #include "m.h"
 #include "machine/tlsblock.h"
 #include "monitor/sysmon.h"
+#include "policy/spare.h"
 #include "posix/call/hook.h"
 #include "posix/call/user.h"
 #include "posix/signal/disposition.h"
 #include "posix/thread/registry.h"
-#include "policy/spare.h"
 
 /* ANSWER_NS, BEGIN_NS: how often the caller checks whether T is gone, or a thread has begun.  Not
  * measured. */

@@ -63,9 +63,9 @@
 #include <limits.h>
 #include <sys/single_threaded.h>
 
-#include "wait/parkinglot.h"
 #include "posix/call/hook.h"
 #include "posix/call/times.h"
+#include "wait/parkinglot.h"
 
 /* Keys: the address of the object plus an offset that gmp's objects do not use (wait/mutex.h). */
 enum { KEY_MUTEX = 4, KEY_COND = 5, KEY_SEM = 6, KEY_READERS = 7 };

@@ -8,6 +8,7 @@
 #include "base/os.h"
 #include "enter.h"
 #include "g.h"
+#include "observe/pause.h"
 #include "types.h"
 
 static const struct {

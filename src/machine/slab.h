@@ -75,6 +75,14 @@ static inline char *slab_stack(struct slab *s, unsigned klass, uint32_t i)
 	return (char *)s + PAGE + i * slot_bytes(klass) + STACK_GUARD;
 }
 
+/* True if one of the n bytes at `at` is in the guard of the stack `lo`.  False if lo is NULL. */
+static inline bool stack_guard_overlaps(const char *lo, const void *at, size_t n)
+{
+	uintptr_t first = (uintptr_t)at, end = (uintptr_t)lo, begin = end - STACK_GUARD;
+
+	return first < end && n > 0 && (first >= begin || n > begin - first);
+}
+
 /* A stack that is in use after the end of its run (variant/abandon.h). */
 struct kept_stack {
 	char *lo;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Chaos from sysmon (GMP_DEBUG=chaos): interrupts random OS threads, and takes random Ps. */
-#include "handoff.h"
 #include "monitor/faultsig.h"
 #include "monitor/monitor.h"
+#include "policy/take.h"
 #include "proc.h"
 #include "variant/variant.h"
 

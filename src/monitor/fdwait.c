@@ -13,8 +13,8 @@
 #include "monitor/monitor.h"
 #include "netpoll/netpoll.h"
 #include "park.h"
-#include "source.h"
 #include "policy/stall.h"
+#include "source.h"
 
 enum {
 	CHECK_NS = 700 * MS, /* between two passes; with CHECK_YOUNG_NS below 1 s */

@@ -13,10 +13,10 @@
 #include "g.h"
 #include "m.h"
 #include "monitor/monitor.h"
-#include "wait/parkinglot.h"
 #include "proc.h"
 #include "stack.h"
 #include "variant/variant.h"
+#include "wait/parkinglot.h"
 #include "waiter.h"
 
 enum {

@@ -9,10 +9,11 @@
 #include "handoff.h"
 #include "monitor/monitor.h"
 #include "observe/longrun.h"
+#include "policy/spare.h"
+#include "policy/take.h"
 #include "proc.h"
 #include "ready.h"
 #include "source.h"
-#include "policy/spare.h"
 
 /*
  * FAST_POLLS: polls after the last P of a sleeping thread was taken; a poll costs 5 us for each

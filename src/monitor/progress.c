@@ -24,12 +24,12 @@
 #include "observe/latency.h"
 #include "observe/longrun.h"
 #include "pick.h"
+#include "policy/stall.h"
 #include "proc.h"
 #include "ready.h"
 #include "runq.h"
 #include "sched.h"
 #include "source.h"
-#include "policy/stall.h"
 #include "timer/timerheap.h"
 
 enum {

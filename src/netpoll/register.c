@@ -11,9 +11,9 @@
 #include <errno.h>
 
 #include "base/os.h"
-#include "netpoll/netpoll.h"
 #include "netpoll/deadline.h"
 #include "netpoll/fire.h"
+#include "netpoll/netpoll.h"
 #include "netpoll/owner.h"
 #include "variant/variant.h"
 

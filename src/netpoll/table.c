@@ -6,8 +6,8 @@
 #include <errno.h>
 
 #include "base/os.h"
-#include "netpoll/netpoll.h"
 #include "netpoll/deadline.h"
+#include "netpoll/netpoll.h"
 #include "netpoll/owner.h"
 #include "netpoll/register.h"
 

@@ -72,6 +72,7 @@
 #include "enter.h"
 #include "g.h"
 #include "machine/asleep.h"
+#include "observe/pause.h"
 #include "proc.h"
 
 enum {

@@ -6,6 +6,8 @@
 
 #include "base/emit.h"
 #include "base/os.h"
+#include "base/throw.h"
+#include "enter.h"
 #include "handoff.h"
 #include "idle.h"
 #include "proc.h"
@@ -227,4 +229,76 @@ void sched_unpin(struct m *m)
 {
 	m->curg->resume &= (uint8_t)~RESUME_PINNED;
 	m->npinned--;
+}
+
+/* --- calls of a running green thread --- */
+
+/* The M of the calling G; otherwise the call is an error. */
+static struct m *owner_for(const char *call)
+{
+	struct m *m = self_m();
+
+	if (!m && gmp__blockedm())
+		gmp__fatal("%s in blocking code\ncall gmp_block_leave before %s", call, call);
+	if (!m)
+		gmp__fatal("%s on a thread that is not a green thread\n"
+			   "call it in a green thread only",
+			   call);
+	return m;
+}
+
+int gmp_lock_thread(void)
+{
+	struct m *m = getm(), *owner = owner_for("gmp_lock_thread");
+
+	/* a G that is an OS thread is always bound */
+	int err = owner->locks || !m ? 0 : sched_bind(m);
+
+	if (err || owner->locks == UINT32_MAX)
+		return -EAGAIN;
+	owner->locks++;
+	if (!m)
+		return 0;
+	m->curg->lockedm = m;
+	m->curg->resume |= RESUME_BOUND;
+	return 0;
+}
+
+int gmp_unlock_thread(void)
+{
+	struct m *m = getm(), *owner = owner_for("gmp_unlock_thread");
+
+	if (!owner->locks)
+		gmp__fatal("gmp_unlock_thread of a green thread that is not locked to its thread");
+	if (--owner->locks == 0 && m) {
+		m->curg->resume &= (uint8_t)~RESUME_BOUND;
+		sched_unbind(m);
+	}
+	return 0;
+}
+
+int gmp_pin(void)
+{
+	struct m *m = getm() ? getm() : gmp__blockedm();
+
+	if (!m)
+		return 0;
+	if (m->curg->pins == UINT8_MAX)
+		return -EAGAIN;
+	if (m->curg->pins++ == 0)
+		sched_pin(m);
+	return 0;
+}
+
+int gmp_unpin(void)
+{
+	struct m *m = getm() ? getm() : gmp__blockedm();
+
+	if (!m)
+		return 0;
+	if (m->curg->pins == 0)
+		return -EINVAL;
+	if (--m->curg->pins == 0)
+		sched_unpin(m);
+	return 0;
 }

@@ -37,7 +37,6 @@
 #include "base/throw.h"
 #include "enter.h"
 #include "g.h"
-#include "handoff.h"
 #include "idle.h"
 #include "io/cleanup.h"
 #include "io/uring.h"
@@ -54,8 +53,8 @@
 #include "observe/trace/tracing.h"
 #include "observe/tracing.h"
 #include "park.h"
-#include "wait/parkinglot.h"
 #include "policy/pin.h"
+#include "policy/take.h"
 #include "proc.h"
 #include "ready.h"
 #include "run/fork.h"
@@ -72,6 +71,7 @@
 #include "variant/vtime.h"
 #include "wait/fls.h"
 #include "wait/join.h"
+#include "wait/parkinglot.h"
 
 /* --- Ms --- */
 

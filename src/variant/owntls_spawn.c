@@ -6,9 +6,10 @@
 
 #include "base/throw.h"
 #include "enter.h"
-#include "variant/variant.h"
+#include "observe/pause.h"
 #include "variant/leave.h"
 #include "variant/owntls.h"
+#include "variant/variant.h"
 
 /* Writes why there are no own thread-locals, once in a process. */
 static noinline void say_unsupported(const char *why)

@@ -15,8 +15,8 @@
  *              barrier_unwait, or when BARRIER-2 dequeues its waiter.  A call whose deadline has
  *              passed before it has to wait never arrives.
  */
-#include "wait/parkinglot.h"
 #include "variant/variant.h"
+#include "wait/parkinglot.h"
 #include "waiter.h"
 
 /* Take back the arrival of a waiter that was cancelled, has timed out or is killed at shutdown. */

@@ -22,9 +22,9 @@
  *           stack is valid until then.
  */
 #include "base/throw.h"
-#include "wait/parkinglot.h"
 #include "variant/variant.h"
 #include "wait/mutex.h"
+#include "wait/parkinglot.h"
 
 struct cond_release {
 	struct bucket *b;

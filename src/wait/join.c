@@ -26,11 +26,11 @@
 #include "enter.h"
 #include "g.h"
 #include "park.h"
-#include "wait/parkinglot.h"
 #include "proc.h"
 #include "ready.h"
 #include "spawn.h"
 #include "variant/variant.h"
+#include "wait/parkinglot.h"
 #include "waiter.h"
 
 _Static_assert(_Alignof(struct sudog) > JOIN_DONE, "no sudog has the address of a state");

@@ -29,8 +29,8 @@
 #include "base/throw.h"
 #include "base/trace.h"
 #include "enter.h"
-#include "wait/parkinglot.h"
 #include "variant/variant.h"
+#include "wait/parkinglot.h"
 #include "wait/sync.h"
 
 enum { NEW = 0, RUNNING = 1, WAITED = 2, DONE = GMP_ONCE_DONE_ };

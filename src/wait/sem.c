@@ -23,8 +23,8 @@
  */
 #include <errno.h>
 
-#include "wait/parkinglot.h"
 #include "variant/variant.h"
+#include "wait/parkinglot.h"
 
 enum { WAITERS = 1 };
 #define ONE_PERMIT (1ull << 32)

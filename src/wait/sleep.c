@@ -36,12 +36,12 @@
 #include "enter.h"
 #include "g.h"
 #include "park.h"
-#include "wait/parkinglot.h"
 #include "proc.h"
 #include "spawn.h"
 #include "timer/timerheap.h"
 #include "variant/variant.h"
 #include "wait/join.h"
+#include "wait/parkinglot.h"
 #include "waiter.h"
 
 /* USERTIMER-5: a late run is tried again after an eighth of the time that it is late, within

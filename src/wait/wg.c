@@ -20,8 +20,8 @@
  * still set, and clearing WAITERS would be an access after the last.
  */
 #include "base/throw.h"
-#include "wait/parkinglot.h"
 #include "variant/variant.h"
+#include "wait/parkinglot.h"
 
 enum { WAITERS = 1 };
 

@@ -10,6 +10,7 @@
 #include "check.h"
 
 #include "handoff.h"
+#include "policy/take.h"
 #include "proc.h"
 
 #include <pthread.h>

@@ -49,6 +49,7 @@
 #include "observe/check/keywatch.h"
 #include "observe/check/tlsleak.h"
 #include "observe/check/tlswatch.h"
+#include "observe/pause.h"
 
 enum { ENTRIES = 512, CHUNK_PAGES = 512 };
 

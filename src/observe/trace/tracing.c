@@ -16,8 +16,8 @@
 #include "observe/dump/snapshot.h"
 #include "observe/trace/tracefile.h"
 #include "observe/tracing.h"
-#include "spawn.h"
 #include "policy/stall.h"
+#include "spawn.h"
 #include "variant/leave.h"
 #include "variant/variant.h"
 
