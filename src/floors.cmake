@@ -254,6 +254,9 @@ set(GMP_FLOOR6
 	observe/serve/server.c
 	base/text_end.c # last
 )
+if(GMP_TLSBLOCK STREQUAL glibc) # libgmprt_posix
+	list(INSERT GMP_FLOOR6 1 run/door.c)
+endif()
 set(GMP_FLOOR6_HEADERS
 	observe/stat.def
 	service/service.h

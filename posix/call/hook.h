@@ -22,32 +22,19 @@
 #include <errno.h>
 #include <gmp.h>
 
-#include "enter.h"
 #include "posix/call/handler.h"
 #include "posix/call/real.h"
-#include "types.h"
+#include "run/door.h"
 
 enum hook_how { HOOK_LIBC, HOOK_PARK, HOOK_BLOCK };
 
 static inline enum hook_how hook_how(void)
 {
-	struct m *m = getm();
+	const struct g *gp = running_green();
 
-	if (likely(!m) || unlikely(!m->curg || m->inside)) /* inside: g0, or in the runtime */
+	if (likely(!gp) || unlikely(handler_runs()))
 		return HOOK_LIBC;
-	const struct g *gp = m->curg;
-
-	if (unlikely(handler_runs()))
-		return HOOK_LIBC;
-	return gp->resume & RESUME_OWN_TLS || gp->lockedm == m ? HOOK_PARK : HOOK_BLOCK;
-}
-
-/* In a P section (enter.h): siglongjmp would not leave it. */
-static inline bool is_in_runtime_sig(void)
-{
-	const struct m *m = getm();
-
-	return m && ld_rlx(&m->inside);
+	return green_may_park(gp) ? HOOK_PARK : HOOK_BLOCK;
 }
 
 static inline bool hook_parks(void)
@@ -60,7 +47,7 @@ static inline bool hook_has_own_tls(void)
 {
 	const struct g *gp = own_green();
 
-	return gp && gp->resume & RESUME_OWN_TLS;
+	return gp && green_has_own_tls(gp);
 }
 
 /* Always inlined: BLOCK-5 learns the lengths of blocking code by the place of the call. */

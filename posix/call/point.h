@@ -20,9 +20,7 @@ void gmp__cancel_act(void);
  * the caller and cancellation is enabled, the caller ends. */
 static inline void cancel_point(void)
 {
-	const struct m *m = getm();
-
-	if (likely(m != NULL) && unlikely(ld_rlx(&m->curg->cancelled)))
+	if (caller_is_cancelled())
 		gmp__cancel_act();
 }
 

@@ -15,7 +15,6 @@
  * needs memory.  A child without libc's fork (clone.c) calls both by atfork_copied.
  */
 #include "base/atomic.h"
-#include "machine/tlsblock.h"
 #include "posix/call/hook.h"
 #include "posix/thread/registry.h"
 

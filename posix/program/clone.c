@@ -38,7 +38,6 @@
 #include <sys/syscall.h>
 
 #include "base/os.h"
-#include "machine/tlsblock.h"
 #include "posix/call/user.h"
 #include "posix/program/vfork.h"
 #include "posix/thread/registry.h"

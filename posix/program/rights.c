@@ -50,10 +50,6 @@
 #include <sys/syscall.h>
 
 #include "base/os.h"
-#include "m.h"
-#include "machine/tlsblock.h"
-#include "monitor/sysmon.h"
-#include "policy/spare.h"
 #include "posix/call/hook.h"
 #include "posix/call/user.h"
 #include "posix/signal/disposition.h"
@@ -161,15 +157,11 @@ static void ask_other(int dir, int tid)
 /* RIGHTS-5 */
 static void ask_known(void)
 {
-	enum { OTHERS = 3 };
-
 	while (os_threads_begin())
 		os_nap(BEGIN_NS);
-	int n = m_tids(change.tids, (int)countof(change.tids) - OTHERS);
+	int n = run_tids(change.tids, (int)countof(change.tids) - 1);
 
 	change.tids[n++] = getpid();
-	change.tids[n++] = sysmon_tid();
-	change.tids[n++] = spare_tid();
 	for (int i = 0; i < n; i++)
 		ask_other(-1, change.tids[i]);
 }

@@ -65,8 +65,6 @@
 #include "posix/thread/outside.h"
 #include "posix/thread/registry.h"
 #include "posix/thread/upcalls.h"
-#include "run/fork.h"
-#include "variant/owntls.h"
 
 /* gmp-run sets it: 1, or once: programs that this one starts run without. */
 #define MARK "GMP_RUN"
@@ -96,7 +94,7 @@ void program_thread_new(void)
 static void end_program(const struct thread *t)
 {
 	if (t && program.whole)
-		owntls_end();
+		green_end_locals();
 	exit(0);
 }
 
@@ -123,7 +121,7 @@ static _Noreturn void main_exits(struct thread *t)
 	thread_end_blocking();
 	thread_begin_exit(t);
 	if (getm()) {
-		owntls_end();
+		green_end_locals();
 		threads_lock();
 		if (t->state == THREAD_JOINABLE)
 			t->state = THREAD_ENDED;
@@ -148,11 +146,11 @@ void program_thread_left(struct thread *t)
 /* The calling G is the first one of the run. */
 static void enter_first(struct thread *t)
 {
-	t->g = getm()->curg;
-	t->run = ld_rlx(&sched.run);
+	t->g = own_green();
+	t->run = run_number();
 	t->is_main = true;
 	t->mask = mask_to_inherit();
-	sched.never_deadlocked = true; /* a signal may end each wait */
+	run_ends_by_signals();
 	threads_lock();
 	thread_enter(t);
 	threads_unlock();
@@ -294,10 +292,8 @@ struct thread *forked_self(void)
 /* PROGRAM-4 */
 static bool may_be_adopted(const struct thread *t)
 {
-	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-
 	return t && !handler_runs() && !gmp__external_cleanups() &&
-	       here - (uintptr_t)t->g->stack < (size_t)1 << t->g->stack_class;
+	       is_on_stack_sig(t->g, (uintptr_t)__builtin_frame_address(0));
 }
 
 /* libc's cancellation, which is disabled in the block of a green thread. */
@@ -329,8 +325,7 @@ static bool adopt(void)
 	struct adoption a = {
 		.fn = program_main,
 		.arg = t,
-		.stack = t->g->stack,
-		.stack_class = t->g->stack_class,
+		.on = t->g,
 		.masked = (uint8_t)(t->disabled + t->exiting),
 		.cancelled = t->pending,
 	};
@@ -350,7 +345,7 @@ static bool start_runtime(void)
 {
 	gmp_config cfg = configure();
 
-	while (ld_seq(&sched.state) != RUN_ON) { /* ORD(run) */
+	while (!run_is_on()) {
 		int err = gmp_start(&cfg);
 
 		if (err && err != -EBUSY)
@@ -382,8 +377,7 @@ static noinline bool begin_runtime(void)
 
 static bool program_runs(void)
 {
-	return program.whole && (ld_rlx(&sched.state) == RUN_ON || begin_runtime()) &&
-	       likely(!sched.variant.threads);
+	return program.whole && (run_is_on() || begin_runtime()) && likely(!run_has_threads());
 }
 
 const struct thread_upcalls gmp__thread_up = {
@@ -398,8 +392,7 @@ const struct thread_upcalls gmp__thread_up = {
 /* Step 1.  Before fork_child of run/fork.c: the caller is still a green thread. */
 static void in_child(void)
 {
-	struct m *m = getm() ? getm() : gmp__blockedm();
-	struct g *gp = m ? m->curg : NULL;
+	struct g *gp = own_green();
 	struct thread *t = gp ? thread_of(gp) : forked_self(); /* the child of such a child */
 
 	st_rlx(&program.forked, t);
@@ -411,10 +404,10 @@ static void in_child(void)
 		return;
 	t->is_main = true;
 	t->joiner = t->joins = 0;
-	if (gp && gp->resume & RESUME_OWN_TLS)
+	if (gp && green_has_own_tls(gp))
 		give_cancel_state(t);
 	if (program.whole)
-		tlsblock_keep(thread_block(t));
+		tlsblock_keep(block_of_self(t->self));
 }
 
 /* After all handlers of this library. */
@@ -423,7 +416,7 @@ static void late_in_child(void)
 	struct thread *t = forked_self();
 
 	if (t && program.whole)
-		tlsblock_second(thread_block(t));
+		tlsblock_second(block_of_self(t->self));
 	else if (!getm())
 		outside_count_self();
 }

@@ -41,7 +41,6 @@
 #include <stdlib.h>
 
 #include "base/os.h"
-#include "policy/spare.h"
 #include "posix/call/hook.h"
 
 /* vfork(2) is clone(CLONE_VM | CLONE_VFORK | SIGCHLD) where it has no number of its own. */
@@ -150,26 +149,12 @@ __asm__(".text\n\t.globl vfork\n\t.type vfork, %function\nvfork:\n\t"
 	".size vfork, .-vfork\n");
 #endif
 
-void gmp__child_begin(void)
-{
-	os_timer_slack(sched.slack);
-	if (sched.preempts)
-		os_thread_slice(0, 0);
-}
-
-void gmp__child_end(void)
-{
-	if (sched.preempts)
-		os_thread_slice(0, m_slice());
-	os_timer_slack(1); /* as in m_main */
-}
-
 int gmp__vfork_begin(void)
 {
 	if (hook_how() == HOOK_LIBC)
 		return false;
 	gmp_block_enter();
-	gmp__child_begin();
+	child_attributes_begin();
 	gmp__signal_state()->before_child = mask_for_child();
 	return true;
 }
@@ -183,7 +168,7 @@ pid_t gmp__vfork_end(int begun, long result)
 
 		s->low = s->high = 0; /* the child may have ended in a handler: none runs here */
 		mask_after_child(s->before_child);
-		gmp__child_end();
+		child_attributes_end();
 		gmp_block_leave();
 	}
 	errno = saved;

@@ -6,25 +6,20 @@
 #include "posix/call/hook.h"
 #include "posix/signal/mask.h"
 
-/* In blocking code, around a call that makes a child: the OS thread has the timer slack, and the
- * slice of the kernel's scheduler, that a process without runtime has. */
-void gmp__child_begin(void);
-void gmp__child_end(void);
-
 /* The value of call, which makes a child, with the errno that it has set: in a green thread as
  * blocking code, with the mask that `mask`, one of mask.h's functions, sets for the child. */
 #define HOOK_CHILD_AS(mask, call)                                                                  \
 	HOOK_BLOCKING(({                                                                           \
 		uint64_t child_mask_ = 0;                                                          \
 		if (hook_blocks_) {                                                                \
-			gmp__child_begin();                                                        \
+			child_attributes_begin();                                                  \
 			child_mask_ = (mask);                                                      \
 		}                                                                                  \
 		__auto_type child_result_ = (call);                                                \
 		int child_errno_ = errno;                                                          \
 		if (hook_blocks_) {                                                                \
 			mask_after_child(child_mask_);                                             \
-			gmp__child_end();                                                          \
+			child_attributes_end();                                                    \
 		}                                                                                  \
 		errno = child_errno_;                                                              \
 		child_result_;                                                                     \

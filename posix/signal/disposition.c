@@ -58,7 +58,6 @@
 
 #include "base/libc.h"
 #include "base/os.h"
-#include "monitor/faultsig.h"
 #include "posix/call/handler.h"
 #include "posix/call/hook.h"
 #include "posix/signal/kill.h"
@@ -201,13 +200,13 @@ bool gmp__handler_runs(void)
 static uintptr_t low_end_sig(const ucontext_t *u, uintptr_t frame)
 {
 	uintptr_t low = (uintptr_t)u->uc_stack.ss_sp;
-	struct m *m = getm();
+	size_t size;
+	const struct g *gp = own_green();
 
 	if (!(u->uc_stack.ss_flags & SS_DISABLE) && frame - low < u->uc_stack.ss_size)
 		return low;
-	if (m && m->curg && m->curg->stack && frame > (uintptr_t)m->curg->stack &&
-	    frame - (uintptr_t)m->curg->stack < (size_t)1 << m->curg->stack_class)
-		return (uintptr_t)m->curg->stack;
+	if (gp && is_on_stack_sig(gp, frame))
+		return (uintptr_t)green_stack(gp, &size);
 	return frame - HANDLER_ROOM;
 }
 
@@ -380,7 +379,7 @@ static void take_sig(int signo, bool by_default, siginfo_t *info, void *context)
 		.by_default = by_default,
 		.info = info,
 		.context = context,
-		.gp = receiver_interrupted_sig(context),
+		.gp = interrupted_green_sig(context),
 		.error = error,
 		.taken = &taken,
 	};

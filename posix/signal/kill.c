@@ -66,14 +66,10 @@
 
 #include "base/lock.h"
 #include "base/os.h"
-#include "enter.h"
-#include "m.h"
-#include "park.h"
 #include "posix/call/point.h"
 #include "posix/signal/disposition.h"
 #include "posix/signal/receiver.h"
 #include "posix/signal/siginfo.h"
-#include "ready.h"
 
 /*
  * SLOW_AFTER: after so many passes without a new signal the interval doubles with each further
@@ -101,7 +97,7 @@ static struct thread *self_record(void)
 {
 	struct thread *t = thread_of(own_green());
 
-	return t && t->run == ld_rlx(&sched.run) ? t : NULL;
+	return t && t->run == run_number() ? t : NULL;
 }
 
 /* Returns false if the signal is not pending. */
@@ -122,18 +118,8 @@ static int first_of(uint64_t bits)
 
 int kill_tid_of(const struct g *gp)
 {
-	uint64_t ran_from;
-	int64_t since;
-	int tid = 0;
-
-	if (handler_runs()) /* it may have interrupted the holder of the lock */
-		return m_of_running(gp, &tid, &since, &ran_from) ? tid : 0;
-	lock(&sched.lock, LR_SCHED);
-	for (const struct m *m = sched.allm; m && !tid; m = m->alllink)
-		if (ld_rlx(&m->curg) == gp)
-			tid = ld_rlx(&m->tid);
-	unlock(&sched.lock, LR_SCHED);
-	return tid;
+	/* a handler may have interrupted the holder of the lock */
+	return handler_runs() ? green_tid_sig(gp) : green_tid(gp);
 }
 
 /* --- the list, with the table's lock held --- */
@@ -218,7 +204,7 @@ static int ask(void)
 
 bool kill_takes(const struct thread *t, int signo, enum signal_action action)
 {
-	if (is_fault_signal(signo) || !receiver_has_thread() || t->run != ld_rlx(&sched.run))
+	if (is_fault_signal(signo) || !receiver_has_thread() || t->run != run_number())
 		return false;
 	return action == ACTION_HANDLER || ld_rlx(&t->mask) & mask_bit(signo) ||
 	       ld_rlx(&t->expected) & mask_bit(signo);
@@ -283,9 +269,9 @@ static enum delivery end_sigwait(struct thread *t, uint64_t bits, int tid)
 
 static enum delivery examine(struct thread *t, struct attempt *a)
 {
-	uint64_t expected = ld_rlx(&t->killed) & ld_rlx(&t->expected), ran_from;
+	uint64_t expected = ld_rlx(&t->killed) & ld_rlx(&t->expected);
 	uint64_t bits = expected ? expected : admitted(t);
-	int64_t since;
+	int tid;
 
 	if (!bits) {
 		t->tries = 0;
@@ -295,15 +281,13 @@ static enum delivery examine(struct thread *t, struct attempt *a)
 	if (!bits)
 		return LATER;
 	if (!expected && ld_rlx(&t->stage) == STAGE_WAITS) {
-		if (receiver_cut_wait(t->g))
+		if (green_cut_wait(t->g))
 			a->woken = t->g;
 		return LATER; /* it is about to wait, or about to run */
 	}
-	if (ld_rlx(&t->g->status) == G_WAITING)
+	if (green_waits(t->g, &tid))
 		return AGAIN; /* in a wait that no handler ends */
-	int tid;
-
-	if (!m_of_running(t->g, &tid, &since, &ran_from))
+	if (!tid)
 		return LATER;
 	if (expected)
 		return end_sigwait(t, bits, tid);
@@ -315,7 +299,7 @@ static enum delivery examine(struct thread *t, struct attempt *a)
 
 static bool is_present(const struct thread *t)
 {
-	return t->state != THREAD_ENDED && t->run == ld_rlx(&sched.run);
+	return t->state != THREAD_ENDED && t->run == run_number();
 }
 
 /* Steps 2 and 3 for the next thread of the pass.  Returns false if there is none. */
@@ -335,7 +319,7 @@ static bool find_next(struct attempt *a)
 	}
 	threads_unlock();
 	if (a->woken)
-		ready(&a->woken->w);
+		green_ready(a->woken);
 	return t;
 }
 

@@ -22,7 +22,7 @@
  *           On that thread they would stay pending, and the caller may continue on another one.
  *   -       Under gmp_start, and for a green thread that is only locked to its OS thread, the mask
  *           is that of the OS thread.
- *   MASK-3  An OS thread keeps the mask of the last receiver that set it (m->sigmask).  If that
+ *   MASK-3  An OS thread keeps the mask of the last receiver that set it (caller_sigmask).  If that
  *           blocks a signal that another thread admits, this thread sets its own mask there: at its
  *           start, in blocking code, and after a wait.
  *   MASK-4  In a call with a mask, a signal that the caller blocks except there is blocked on its
@@ -103,8 +103,8 @@ static void note_use(void)
 		st_rlx(&registered, 1u);
 }
 
-/* Whether the OS thread of m must get a mask: *mask. */
-static bool mask_to_apply(struct m *m, uint64_t *mask)
+/* Whether the OS thread, which has the mask *now, must get another one: *mask. */
+static bool mask_to_apply(uint64_t now, uint64_t *mask)
 {
 	const struct receiver *r = receiver_self();
 
@@ -112,21 +112,20 @@ static bool mask_to_apply(struct m *m, uint64_t *mask)
 		*mask = ld_rlx(&r->mask);
 		return true;
 	}
-	if (!m->sigmask || !has_own_mask())
+	if (!now || !has_own_mask())
 		return false;
 	*mask = own_mask() & ~signal_undeferred();
-	return m->sigmask & ~*mask; /* of a receiver that was here: MASK-3 */
+	return now & ~*mask; /* of a receiver that was here: MASK-3 */
 }
 
 void mask_apply(void)
 {
-	struct m *m = getm() ? getm() : gmp__blockedm();
-	uint64_t mask;
+	uint64_t *now = caller_sigmask(), mask;
 
-	if (!m || !mask_to_apply(m, &mask))
+	if (!now || !mask_to_apply(*now, &mask))
 		return;
-	m->sigmask = mask & ~mask_of_writes();
-	os_signals_restore(m->sigmask);
+	*now = mask & ~mask_of_writes();
+	os_signals_restore(*now);
 }
 
 /* own: the OS thread gets this mask; otherwise it keeps its own. */
@@ -253,12 +252,12 @@ void mask_inherit(uint64_t mask)
 
 static void change_kernel(int how, uint64_t bits)
 {
-	struct m *m = gmp__blockedm();
+	uint64_t *now = caller_sigmask();
 	sigset_t set = mask_set(bits & ~signal_undeferred());
 
 	LIBC(pthread_sigmask)(how, &set, NULL);
-	if (m && how == SIG_UNBLOCK)
-		m->sigmask &= ~bits;
+	if (now && how == SIG_UNBLOCK)
+		*now &= ~bits;
 }
 
 /* set of a call: the caller's mask is swapped.  The kernel refuses a bad address. */

@@ -70,18 +70,11 @@
 #include <unistd.h>
 
 #include "base/os.h"
-#include "enter.h"
-#include "g.h"
-#include "m.h"
-#include "machine/frame.h"
-#include "monitor/faultsig.h"
-#include "park.h"
 #include "posix/call/handler.h"
 #include "posix/signal/disposition.h"
 #include "posix/signal/kill.h"
 #include "posix/signal/settle.h"
 #include "posix/signal/siginfo.h"
-#include "waiter.h"
 
 enum { FIRST_QUEUED = 32 }; /* lower: pending once at most */
 
@@ -141,7 +134,7 @@ uint64_t receiver_forwarded_sig(void)
 
 static bool is_present(const struct receiver *r)
 {
-	return ld_rlx(&r->run) == sched.run && ld_rlx(&sched.state) == RUN_ON;
+	return ld_rlx(&r->run) == run_number() && run_is_on();
 }
 
 static bool admits(const struct receiver *r, int signo)
@@ -178,14 +171,14 @@ static void begin_main(void)
 {
 	sigset_t set;
 
-	if (likely(ld_rlx(&rec.main.run) == sched.run) || !sched.main)
+	if (likely(ld_rlx(&rec.main.run) == run_number()) || !run_first_green())
 		return;
 	signal_program_mask(&set);
 	lock(&rec.lock, LR_RECEIVER);
-	if (ld_rlx(&rec.main.run) != sched.run) {
-		rec.main = (struct receiver){ .gp = sched.main,
+	if (ld_rlx(&rec.main.run) != run_number()) {
+		rec.main = (struct receiver){ .gp = run_first_green(),
 					      .mask = mask_of(&set) & ~signal_undeferred() };
-		st_rlx(&rec.main.run, sched.run);
+		st_rlx(&rec.main.run, run_number());
 		update_admitted_locked();
 	}
 	unlock(&rec.lock, LR_RECEIVER);
@@ -199,7 +192,7 @@ struct receiver *receiver_self(void)
 	if (!gp)
 		return NULL;
 	begin_main();
-	if (gp == sched.main)
+	if (gp == run_first_green())
 		return &rec.main;
 	struct receiver *r = gmp__signal_state()->receiver;
 
@@ -262,7 +255,7 @@ struct receiver *receiver_new(uint64_t mask)
 		free(r);
 		return NULL;
 	}
-	*r = (struct receiver){ .gp = own_green(), .run = sched.run, .mask = mask };
+	*r = (struct receiver){ .gp = own_green(), .run = run_number(), .mask = mask };
 	gmp__signal_state()->receiver = r;
 	st_rlx(&r->busy, 1u);
 	lock(&rec.lock, LR_RECEIVER);
@@ -308,22 +301,6 @@ bool receiver_set_mask(struct receiver *r, uint64_t mask)
  *               is busy or in the runtime: then main does.
  */
 
-/* The thread pointer tells for a green thread with own thread-locals, which may run on a stack that
- * the program has made. */
-struct g *receiver_interrupted_sig(const void *context)
-{
-	struct m *m = getm();
-	struct g *gp = m ? m->curg : NULL;
-
-	if (gmp__blockedm())
-		return gmp__blockedm()->curg;
-	if (!gp || gmp__tls_host())
-		return gp;
-	uintptr_t sp = context_sp_sig(context), low = (uintptr_t)gp->stack;
-
-	return low && sp - low < (size_t)1 << gp->stack_class ? gp : NULL;
-}
-
 static bool is_signal_thread_sig(void)
 {
 	return os_thread_id() == ld_rlx(&rec.tid);
@@ -350,7 +327,7 @@ static const struct receiver *interrupted_receiver_sig(const struct g *gp)
 {
 	const struct receiver *r = gp && gp == rec.main.gp ? &rec.main : NULL;
 
-	if (!r && gp && gp->resume & RESUME_OWN_TLS)
+	if (!r && gp && green_has_own_tls(gp))
 		r = gmp__signal_state()->receiver;
 	return r && r->gp == gp && is_present(r) ? r : NULL;
 }
@@ -369,7 +346,7 @@ static bool is_own_tick_sig(int signo, const siginfo_t *info, const struct g *gp
 {
 	if ((signo != SIGPROF && signo != SIGVTALRM) || info->si_code != SI_KERNEL)
 		return false;
-	if (!gp || !(gp->resume & RESUME_OWN_TLS) || kill_is_busy_sig(gp))
+	if (!gp || !green_has_own_tls(gp) || kill_is_busy_sig(gp))
 		return false;
 	const struct receiver *r = interrupted_receiver_sig(gp);
 	const struct signal_state *s = gmp__signal_state();
@@ -384,7 +361,7 @@ bool receiver_route_sig(int signo, bool handled, bool for_thread, siginfo_t *inf
 		return true;
 	if (is_signal_thread_sig() && rec.forced == signo)
 		return true;
-	const struct g *gp = receiver_interrupted_sig(context);
+	const struct g *gp = interrupted_green_sig(context);
 
 	if (for_thread || info->si_code == SI_TKILL)
 		return route_to_thread_sig(handled, info, gp);
@@ -483,18 +460,6 @@ void gmp__handler_wait_end(void)
 
 /* --- the signal thread --- */
 
-/* Step 3: as cancel_wait of park.c.  All waits that are no cancellation points and that a handler
- * cuts, except those for a futex, continue after it. */
-bool receiver_cut_wait(struct g *gp)
-{
-	if (waiter_hold(&gp->w) != WAITER_ARMED)
-		return false;
-	bool cut = !gp->uncancellable || g_wait_kind(gp)->cut_by_handlers;
-
-	st_rel(&gp->w.state, cut ? CLAIMED_WITH(-EINTR) : WAITER_ARMED); /* ORD(waiter.claim) */
-	return cut;
-}
-
 /* RECEIVER-6 */
 struct os_thread_signals receiver_thread_signals(int tid)
 {
@@ -521,16 +486,11 @@ static bool thread_admits(int tid, int signo)
 
 static enum delivery send_to_running(const struct receiver *r, int signo, const siginfo_t *info)
 {
-	uint8_t status = ld_rlx(&r->gp->status);
-	uint64_t ran_from;
-	int64_t since;
 	int tid;
 
-	if (status == G_RUNNABLE)
-		return LATER;
-	if (status != G_RUNNING && status != G_BLOCKED)
+	if (green_waits(r->gp, &tid))
 		return AGAIN; /* in a wait that no handler ends */
-	if (!m_of_running(r->gp, &tid, &since, &ran_from))
+	if (!tid)
 		return LATER;
 	if (!thread_admits(tid, signo))
 		return ld_rlx(&r->swapped) ? LATER : AGAIN;
@@ -556,7 +516,7 @@ static enum delivery store_locked(struct receiver *r, int signo, const siginfo_t
 		return LATER; /* an earlier signal, which r is about to handle */
 	r->signo = signo;
 	r->info = *info;
-	if (!receiver_cut_wait(r->gp))
+	if (!green_cut_wait(r->gp))
 		return LATER;
 	*woken = r->gp;
 	return DONE;
@@ -583,7 +543,7 @@ static enum delivery deliver_once(int signo, const siginfo_t *info, struct recei
 	}
 	unlock(&rec.lock, LR_RECEIVER);
 	if (woken)
-		ready(&woken->w);
+		green_ready(woken);
 	return done;
 }
 

@@ -5,7 +5,7 @@
 
 #include <signal.h>
 
-#include "types.h"
+#include "run/door.h"
 
 /* A green thread that may run handlers: RECEIVER-1. */
 struct receiver {
@@ -64,9 +64,6 @@ bool receiver_has_thread(void);
 /* Let the signal thread call kill_pass.  Returns 0, or -1: there is none, or the kernel's queue of
  * signals is full. */
 int receiver_wake(void);
-/* Claim the wait of gp with -EINTR; false if it is in no wait that ends so.  The caller calls
- * ready. */
-bool receiver_cut_wait(struct g *gp);
 /* What the kernel tells of an OS thread: RECEIVER-6. */
 struct os_thread_signals {
 	uint64_t blocked, pending;
@@ -77,8 +74,6 @@ struct os_thread_signals receiver_thread_signals(int tid);
  * signal has been sent to where it belongs.  handled: the program has a handler.  for_thread: the
  * signal was sent by siginfo_send_for_thread_sig. */
 bool receiver_route_sig(int signo, bool handled, bool for_thread, siginfo_t *info, void *context);
-/* The green thread whose code the handler has interrupted, or NULL. */
-struct g *receiver_interrupted_sig(const void *context);
 
 /* Signals below 32 that are on their way to the signal thread: RECEIVER-8. */
 uint64_t receiver_forwarded_sig(void);

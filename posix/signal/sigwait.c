@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "base/os.h"
-#include "netpoll/netpoll.h"
 #include "posix/call/hook.h"
 #include "posix/call/point.h"
 #include "posix/call/times.h"
@@ -158,9 +157,9 @@ static bool wait_handler(int *err)
 	bool ran = s->ran;
 
 	if (!ran) {
-		netpoll_add_waiter(); /* a signal may come: no deadlock */
+		signal_wait_begin();
 		*err = gmp_sleep_until(GMP_FOREVER);
-		add_rlx(&sched.npollwait, -1u);
+		signal_wait_end();
 	}
 	handler_wait_end();
 	return ran || s->ran;

@@ -49,7 +49,6 @@
 
 #include "posix/call/user.h"
 #include "posix/sync/parked.h"
-#include "variant/chaos.h"
 
 struct futex_call {
 	uint32_t *word;
@@ -135,10 +134,10 @@ static int wait_once(const uint32_t *word, uint32_t val, int64_t deadline)
 		parked_woken(key);
 		return -EAGAIN;
 	}
-	struct sudog *sg = &getm()->curg->sudog;
-
-	lot_enqueue(b, key, sg, false);
-	int err = lot_wait(b, sg, WAIT_FUTEX | UNCANCELLABLE, parked_unwait, deadline);
+	int err = park_in(b, &(struct park_wait){ .key = key,
+						  .why = WAIT_FUTEX | UNCANCELLABLE,
+						  .unwait = parked_unwait,
+						  .deadline = deadline });
 
 	if (!err)
 		parked_woken(key);

@@ -2,8 +2,6 @@
 /* Parks green threads that wait for an object of libc, and wakes them: see posix/sync/parked.h. */
 #include "posix/sync/parked.h"
 
-#include "observe/dump/dump_signal.h"
-
 /* PARKED-5.  As STARVING_NS and PACE_GREEN_NS of wait/mutex.c, not measured here. */
 enum { STARVING_NS = MS, PACE_NS = 20 * US };
 
@@ -11,7 +9,7 @@ uint32_t gmp__parked[LOT_BUCKETS];
 
 void parked_unwait(struct waiter *w)
 {
-	add_rlx(parked_at(waiter_sudog(w)->key), -1u);
+	add_rlx(parked_at(park_key(w)), -1u);
 	lot_unwait(w);
 }
 
@@ -31,11 +29,12 @@ static int acquire(const void *key, parked_try try, void *object, int busy, unsi
 			parked_woken(key);
 			return result;
 		}
-		struct sudog *sg = &getm()->curg->sudog;
-
-		sg->due = lost ? due : NEVER; /* PARKED-5 */
-		lot_enqueue(b, key, sg, lost);
-		result = lot_wait(b, sg, why, parked_unwait, deadline);
+		result = park_in(b, &(struct park_wait){ .key = key,
+							 .why = why,
+							 .front = lost,
+							 .due = lost ? due : NEVER, /* PARKED-5 */
+							 .unwait = parked_unwait,
+							 .deadline = deadline });
 		if (result)
 			return -result;
 		parked_woken(key);
@@ -85,14 +84,13 @@ static bool wake_one(const void *key)
 
 	signals_hold();
 	struct bucket *b = lot_lock(key);
-	struct sudog *sg = lot_first(b, key);
-	int64_t now = sg ? rt_now() : 0;
-	bool overdue = sg && now > sg->due;
+	int64_t *due = lot_first_due(b, key), now = due ? rt_now() : 0;
+	bool overdue = due && now > *due;
 
 	lot_wake_first(b, key, 0, &out);
-	sg = overdue ? lot_first(b, key) : NULL;
-	if (sg)
-		sg->due = max_of(sg->due, now + PACE_NS);
+	due = overdue ? lot_first_due(b, key) : NULL;
+	if (due)
+		*due = max_of(*due, now + PACE_NS);
 	lot_unlock(b);
 	ready_list(&out);
 	signals_release();
@@ -183,6 +181,6 @@ static void forget_parked(void)
 
 __attribute__((constructor)) static void parked_begin(void)
 {
-	gmp__posix_delegated = wake_posted;
+	run_on_delegated(wake_posted);
 	pthread_atfork(NULL, NULL, forget_parked);
 }

@@ -65,7 +65,6 @@
 
 #include "posix/call/hook.h"
 #include "posix/call/times.h"
-#include "wait/parkinglot.h"
 
 /* Keys: the address of the object plus an offset that gmp's objects do not use (wait/mutex.h). */
 enum { KEY_MUTEX = 4, KEY_COND = 5, KEY_SEM = 6, KEY_READERS = 7 };
@@ -99,7 +98,7 @@ extern uint32_t gmp__parked[LOT_BUCKETS]; /* (a) PARKED-2 */
 
 static inline uint32_t *parked_at(const void *key)
 {
-	return &gmp__parked[lot_hash(key) >> 55];
+	return &gmp__parked[lot_index(key)];
 }
 
 /* Returns 0, busy, or another errno value. */

@@ -16,8 +16,6 @@
  * Process-shared barriers are libc's alone; green threads wait as blocking code.
  */
 #include "posix/sync/parked.h"
-#include "variant/chaos.h"
-#include "waiter.h"
 
 /* libc uses the first five words. */
 struct barrier {
@@ -66,19 +64,14 @@ HOOK int pthread_barrier_destroy(pthread_barrier_t *bar)
 /* PBAR-2.  If all have arrived meanwhile, the barrier may be gone. */
 static void barrier_unwait(struct waiter *w)
 {
-	struct sudog *sg = waiter_sudog(w);
+	pthread_barrier_t *bar = (pthread_barrier_t *)(uintptr_t)park_key(w);
+	struct bucket *b = lot_leave(w);
 
-	if (!ld_acq(&sg->queued)) /* ORD(sudog.queued) */
+	if (!b)
 		return;
-	pthread_barrier_t *bar = (pthread_barrier_t *)(uintptr_t)sg->key;
-	struct bucket *b = lot_lock(bar);
-
-	if (sg->queued) {
-		lot_dequeue(b, sg);
-		if (waiter_result(ld_rlx(&w->state)) == -EINTR) { /* otherwise killed at shutdown */
-			state_of(bar)->arrived--;
-			*(bool *)sg->elem = true;
-		}
+	if (park_result(w) == -EINTR) { /* otherwise killed at shutdown */
+		state_of(bar)->arrived--;
+		*(bool *)park_arg(w) = true;
 	}
 	lot_unlock(b);
 }
@@ -86,17 +79,16 @@ static void barrier_unwait(struct waiter *w)
 /* left: set to true if the caller was interrupted, and no longer counts as arrived. */
 static int barrier_wait(pthread_barrier_t *bar, bool *left)
 {
-	struct external f;
 	struct barrier *s = state_of(bar);
 	struct glist out = { 0 };
 	struct bucket *b = lot_lock(bar);
 
 	if (++s->arrived < s->needed) {
-		struct sudog *sg = self_sudog(&f);
-
-		sg->elem = left;
-		lot_enqueue(b, bar, sg, false);
-		lot_wait(b, sg, WAIT_PTHREAD_BARRIER | UNCANCELLABLE, barrier_unwait, NEVER);
+		park_in(b, &(struct park_wait){ .key = bar,
+						.why = WAIT_PTHREAD_BARRIER | UNCANCELLABLE,
+						.unwait = barrier_unwait,
+						.arg = left,
+						.deadline = NEVER });
 		return 0;
 	}
 	s->arrived = 0;

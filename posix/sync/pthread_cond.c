@@ -56,7 +56,7 @@ typedef typeof(&outside[0]) outside_ptr;
 
 static outside_ptr outside_of(const void *c)
 {
-	return &outside[lot_hash(c) >> 55];
+	return &outside[lot_index(c)];
 }
 
 /* --- attributes --- */
@@ -179,7 +179,6 @@ static void cond_commit(void *arg)
 static int wait_parked(const struct cond_wait *w, int64_t deadline, int *result)
 {
 	const void *key = parked_key(w->c, KEY_COND);
-	struct sudog *sg = &getm()->curg->sudog;
 	struct cond_release r = { .mutex = mutex_key(w->m) };
 
 	add_rlx(parked_at(key), 1);
@@ -191,8 +190,12 @@ static int wait_parked(const struct cond_wait *w, int64_t deadline, int *result)
 		parked_woken(key);
 		return err;
 	}
-	lot_enqueue(r.b, key, sg, false);
-	*result = wait_on(sg->w, WAIT_PTHREAD_COND, parked_unwait, cond_commit, &r, deadline);
+	*result = park_in(r.b, &(struct park_wait){ .key = key,
+						    .why = WAIT_PTHREAD_COND,
+						    .unwait = parked_unwait,
+						    .commit = cond_commit,
+						    .commit_arg = &r,
+						    .deadline = deadline });
 	if (!*result)
 		parked_woken(key);
 	return 0;

@@ -15,7 +15,6 @@
  * thread id, which it does not know, and libc waits forever then.
  */
 #include "posix/sync/parked.h"
-#include "variant/chaos.h"
 
 /* Bits of __kind, which static initializers make part of glibc's ABI. */
 enum { MUTEX_TYPE = 3, MUTEX_ROBUST = 16, MUTEX_SHARED = 128 };

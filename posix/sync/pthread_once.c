@@ -78,8 +78,6 @@ static void once_run(pthread_once_t *once, void (*fn)(void))
 /* Wait until the function does not run, or a handler interrupts. */
 static void once_await(pthread_once_t *once)
 {
-	struct external f;
-
 	if (is_unsafe()) {
 		os_yield();
 		return;
@@ -90,10 +88,10 @@ static void once_await(pthread_once_t *once)
 	while (is_running(s)) {
 		if (!cas_rlx(word_of(once), &s, s | WAITED))
 			continue;
-		struct sudog *sg = self_sudog(&f);
-
-		lot_enqueue(b, once, sg, false);
-		lot_wait(b, sg, WAIT_PTHREAD_ONCE | UNCANCELLABLE, lot_unwait, NEVER);
+		park_in(b, &(struct park_wait){ .key = once,
+						.why = WAIT_PTHREAD_ONCE | UNCANCELLABLE,
+						.unwait = lot_unwait,
+						.deadline = NEVER });
 		return;
 	}
 	lot_unlock(b);

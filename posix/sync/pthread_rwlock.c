@@ -28,9 +28,7 @@
  *   libc's try functions and a queue beside them: a writer in that queue would hold no reader off.
  */
 #include "base/os.h"
-#include "enter.h"
 #include "posix/sync/parked.h"
-#include "variant/chaos.h"
 
 struct rwlock {
 	uint32_t readers;
@@ -77,7 +75,7 @@ static uint64_t self_id(void)
 {
 	struct g *gp = own_green();
 
-	return gp && !(gp->resume & RESUME_OWN_TLS) ? (uintptr_t)gp : (uint64_t)pthread_self();
+	return gp && !green_has_own_tls(gp) ? (uintptr_t)gp : (uint64_t)pthread_self();
 }
 
 /* --- under the bucket lock --- */
@@ -125,19 +123,14 @@ static void wake_waiters(struct bucket *b, pthread_rwlock_t *rw, bool written, s
 /* A writer has timed out, or was interrupted. */
 static void writer_unwait(struct waiter *w)
 {
-	struct sudog *sg = waiter_sudog(w);
+	pthread_rwlock_t *rw = (pthread_rwlock_t *)(uintptr_t)park_key(w);
+	struct bucket *b = lot_leave(w);
 	struct glist out = { 0 };
 
-	if (!ld_acq(&sg->queued)) /* ORD(sudog.queued) */
+	if (!b)
 		return;
-	pthread_rwlock_t *rw = (pthread_rwlock_t *)(uintptr_t)sg->key;
-	struct bucket *b = lot_lock(rw);
-
-	if (sg->queued) {
-		lot_dequeue(b, sg);
-		if (!state_of(rw)->writer && !state_of(rw)->coming && !lot_first(b, writers_of(rw)))
-			lot_wake_all(b, readers_of(rw), &out); /* PRW-3 */
-	}
+	if (!state_of(rw)->writer && !state_of(rw)->coming && !lot_first(b, writers_of(rw)))
+		lot_wake_all(b, readers_of(rw), &out); /* PRW-3 */
 	lot_unlock(b);
 	ready_list(&out);
 }
@@ -146,7 +139,6 @@ static void writer_unwait(struct waiter *w)
  * run.  front: the caller was interrupted by another one. */
 static int rw_lock(pthread_rwlock_t *rw, bool writes, int64_t deadline, bool front)
 {
-	struct external f;
 	bool woken = false;
 
 	for (;;) {
@@ -166,11 +158,12 @@ static int rw_lock(pthread_rwlock_t *rw, bool writes, int64_t deadline, bool fro
 			woken = false;
 			continue;
 		}
-		struct sudog *sg = self_sudog(&f);
-
-		lot_enqueue(b, writes ? writers_of(rw) : readers_of(rw), sg, woken || front);
-		err = lot_wait(b, sg, WAIT_PTHREAD_RWLOCK | UNCANCELLABLE,
-			       writes ? writer_unwait : lot_unwait, deadline);
+		err = park_in(b,
+			      &(struct park_wait){ .key = writes ? writers_of(rw) : readers_of(rw),
+						   .why = WAIT_PTHREAD_RWLOCK | UNCANCELLABLE,
+						   .front = woken || front,
+						   .unwait = writes ? writer_unwait : lot_unwait,
+						   .deadline = deadline });
 		if (err)
 			return -err;
 		woken = true;

@@ -18,7 +18,6 @@
 #include "posix/call/point.h"
 #include "posix/sync/attribute.h"
 #include "posix/sync/parked.h"
-#include "variant/chaos.h"
 
 /* --- the attribute --- */
 

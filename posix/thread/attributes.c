@@ -12,7 +12,6 @@
  */
 #include <string.h>
 
-#include "g.h"
 #include "posix/call/user.h"
 #include "posix/thread/registry.h"
 
@@ -26,7 +25,7 @@ static int set_name(struct thread *t, const char *name)
 		return ERANGE;
 	memcpy(t->name, name, n + 1);
 	if (t->state != THREAD_ENDED)
-		g_set_name(t->g, name);
+		green_set_name(t->g, name);
 	return 0;
 }
 
@@ -164,15 +163,13 @@ HOOK int pthread_getschedparam(pthread_t self, int *policy, struct sched_param *
 static struct g *g_of(pthread_t self, int *state)
 {
 	const struct thread *t = thread_find_or_first(self);
-	struct m *m = getm();
+	struct g *gp = running_green();
 
 	*state = t && t->state == THREAD_JOINABLE ? PTHREAD_CREATE_JOINABLE
 						  : PTHREAD_CREATE_DETACHED;
 	if (t)
 		return t->state == THREAD_ENDED ? NULL : t->g;
-	if (self == pthread_self() && m && m->curg && m->curg->resume & RESUME_OWN_TLS)
-		return m->curg;
-	return NULL;
+	return self == pthread_self() && gp && green_has_own_tls(gp) ? gp : NULL;
 }
 
 HOOK int pthread_getattr_np(pthread_t self, pthread_attr_t *attr)
@@ -184,10 +181,8 @@ HOOK int pthread_getattr_np(pthread_t self, pthread_attr_t *attr)
 	threads_lock();
 	const struct g *gp = g_of(self, &state);
 
-	if (gp) {
-		stack = ld_rlx(&gp->stack);
-		size = (size_t)1 << (gp->stack_class ? gp->stack_class : sched.stack_class);
-	}
+	if (gp)
+		stack = green_stack(gp, &size);
 	threads_unlock();
 	if (!gp)
 		return LIBC(pthread_getattr_np)(self, attr);

@@ -103,7 +103,7 @@ HOOK void pthread_testcancel(void)
  * reach it, and libc must not cancel it. */
 static bool is_never_cancelled(void)
 {
-	return hook_how() == HOOK_PARK && getm()->curg->resume & RESUME_OWN_TLS;
+	return hook_parks() && hook_has_own_tls();
 }
 
 HOOK int pthread_setcancelstate(int state, int *old)

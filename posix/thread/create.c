@@ -11,29 +11,22 @@
 
 #include <string.h>
 
-#include "enter.h"
-#include "g.h"
 #include "posix/call/sigset.h"
 #include "posix/thread/outside.h"
 #include "posix/thread/upcalls.h"
-#include "ready.h"
-#include "spawn.h"
-#include "stack.h"
-#include "variant/owntls.h"
-#include "variant/owntls_spawn.h"
 
 struct thread *thread_of(const struct g *gp)
 {
-	return gp && (gp->fn == thread_main || gp->fn == gmp__thread_up.main) ? gp->arg : NULL;
+	void *t = gp ? green_arg(gp, thread_main) : NULL;
+
+	return gp && !t ? green_arg(gp, gmp__thread_up.main) : t;
 }
 
 struct thread *thread_self(void)
 {
-	struct m *m = getm();
-
-	if (!m)
+	if (!getm())
 		return gmp__blockedm() ? NULL : forked_self();
-	return thread_of(m->curg);
+	return thread_of(own_green());
 }
 
 /* --- the thread --- */
@@ -73,7 +66,7 @@ void thread_main(void *arg)
 	thread_end_blocking();
 	thread_begin_exit(t);
 	if (getm())
-		owntls_end();
+		green_end_locals();
 	program_thread_left(t);
 	__pthread_unregister_cancel(&base);
 }
@@ -86,63 +79,30 @@ static void copy_name(struct thread *t)
 		memcpy(t->name, me->name, sizeof(t->name));
 }
 
-/* Steps 1 and 2 for a G with a block.  Returns 0 or a negative errno; then t is unused. */
-static int launch(struct thread *t, struct tlsblock *b, unsigned klass)
+/* Step 2.  *out is written before the thread can run. */
+static void enter(struct thread *t, pthread_t *out)
 {
-	int err;
-	struct g *gp = green_new(thread_main, t, klass, JOIN_JOINABLE, &err);
-
-	if (!gp)
-		return err;
-	owntls_attach(gp, b);
-	t->g = gp;
-	t->self = thread_of_block(b);
-	t->run = ld_rlx(&sched.run);
+	t->run = run_number();
 	copy_name(t);
 	if (t->name[0])
-		g_set_name(gp, t->name);
+		green_set_name(t->g, t->name);
 	program_thread_new();
 	threads_lock();
 	thread_enter(t);
 	threads_unlock();
-	return 0;
+	*out = t->self;
+	green_submit(t->g);
 }
 
-static int start_with_block(struct thread *t, size_t stack, struct tlsblock *b)
-{
-	unsigned klass;
-	int err = b ? stack_class_of(stack, &klass) : -ENOMEM;
-
-	if (err)
-		return err;
-	err = launch(t, b, klass);
-	if (err && klass && klass != sched.stack_class)
-		stack_unpromise(klass, 1);
-	return err;
-}
-
-/* *out is written before the thread can run.  Returns 0 or a negative errno. */
+/* Returns 0 or a negative errno; then t is unused. */
 static int start(struct thread *t, size_t stack, pthread_t *out)
 {
 	if (!rt_enter())
 		return -ESRCH;
-	int err = owntls_enable(); /* the program may have started the runtime itself */
+	int err = green_make(thread_main, t, stack, &t->g, &t->self);
 
-	if (err) {
-		rt_leave();
-		return err;
-	}
-	struct tlsblock *b = owntls_take(hold_p());
-
-	drop_p();
-	err = start_with_block(t, stack, b);
-
-	if (!err) {
-		*out = t->self;
-		sched_submit(t->g, true);
-	} else {
-		thread_give_block(b);
-	}
+	if (!err)
+		enter(t, out);
 	rt_leave();
 	return err;
 }
@@ -230,8 +190,8 @@ static bool needs_os_thread(const pthread_attr_t *attr)
 
 bool makes_green(const pthread_attr_t *attr)
 {
-	const struct m *m = getm();
-	bool own = m && m->curg && m->curg->resume & RESUME_OWN_TLS && !handler_runs();
+	const struct g *gp = running_green();
+	bool own = gp && green_has_own_tls(gp) && !handler_runs();
 
 	return (own || gmp__thread_up.program_runs()) && !(attr && needs_os_thread(attr));
 }

@@ -73,7 +73,7 @@ static void take_result(struct thread *t, struct thread *me, void **value)
 	struct tlsblock *b = thread_remove(t);
 
 	threads_unlock();
-	thread_give_block(b);
+	green_give_block(b);
 }
 
 /* With a place as joiner: waits for t. */
@@ -165,7 +165,7 @@ int thread_detach(pthread_t self)
 			b = thread_remove(t);
 	}
 	threads_unlock();
-	thread_give_block(b);
+	green_give_block(b);
 	if (g)
 		gmp_detach((gmp_g *)g);
 	return err;
@@ -181,9 +181,7 @@ HOOK int pthread_detach(pthread_t self)
 /* The record of the caller, which is in blocking code; otherwise NULL. */
 static struct thread *thread_in_blocking_code(void)
 {
-	const struct m *m = gmp__blockedm();
-
-	return m ? thread_of(m->curg) : NULL;
+	return gmp__blockedm() ? thread_of(own_green()) : NULL;
 }
 
 void thread_leave(void *value)
@@ -195,7 +193,7 @@ void thread_leave(void *value)
 		t->result = value;
 	} else if (blocked) {
 		blocked->result = value; /* thread_main does the rest */
-	} else if (hook_how() == HOOK_PARK && getm()->curg->resume & RESUME_OWN_TLS) {
+	} else if (hook_parks() && hook_has_own_tls()) {
 		gmp_exit(); /* made by gmp_spawn: no base for the unwinder */
 	}
 	LIBC(pthread_exit)(value);

@@ -134,13 +134,6 @@ HOOK unsigned sleep(unsigned seconds)
 	return nanosleep(&t, &rest) ? (unsigned)rest.tv_sec : 0;
 }
 
-static uint64_t switches_here(void)
-{
-	const struct p *pp = ld_rlx(&getm()->p);
-
-	return pp ? ld_rlx(&pp->count.switches) : 0;
-}
-
 /* If no other green thread ran, the caller may wait for another OS thread: that of a preempted
  * green thread, another thread of the program, or another process. */
 HOOK int sched_yield(void)

@@ -7,9 +7,6 @@
 
 #include "base/lock.h"
 #include "base/os.h"
-#include "enter.h"
-#include "machine/tlslayout.h"
-#include "variant/owntls.h"
 
 /* 25 records of a chain with 100,000 threads.  A struct of libc is aligned to 64 bytes. */
 enum { CHAINS = 4096, SELF_SHIFT = 6, RECORDS = 64 };
@@ -58,7 +55,7 @@ _Static_assert(CHAINS == 1 << (64 - 52), "chain_of");
 /* PTHREAD-2. */
 static bool was_killed(const struct thread *t)
 {
-	return t->state != THREAD_ENDED && t->run != ld_rlx(&sched.run);
+	return t->state != THREAD_ENDED && t->run != run_number();
 }
 
 struct thread *thread_find(pthread_t self)
@@ -167,27 +164,9 @@ struct thread *thread_record(void)
 	return t;
 }
 
-void thread_give_block(struct tlsblock *b)
-{
-	if (!b)
-		return;
-	owntls_give(hold_p(), b);
-	drop_p();
-}
-
 void threads_forget(void)
 {
 	memset(&table, 0, sizeof(table));
-}
-
-pthread_t thread_of_block(const struct tlsblock *b)
-{
-	return (pthread_t)((uintptr_t)b + (uintptr_t)gmp__tls_layout.self);
-}
-
-struct tlsblock *thread_block(const struct thread *t)
-{
-	return (struct tlsblock *)((uintptr_t)t->self - (uintptr_t)gmp__tls_layout.self);
 }
 
 /* Step 5.  Returns true if the record keeps the block. */
@@ -212,5 +191,5 @@ static bool thread_ended(struct g *gp, struct tlsblock *b)
 
 __attribute__((constructor)) static void keep_blocks(void)
 {
-	gmp__owntls_keep = thread_ended;
+	green_on_end(thread_ended);
 }

@@ -36,8 +36,6 @@
 
 #include "posix/call/hook.h"
 
-struct tlsblock;
-
 /*
  * THREAD_JOINABLE  it has not ended, or is ending
  * THREAD_DETACHED  the same, and its end removes the record
@@ -102,14 +100,8 @@ struct thread *thread_record(void);
 void thread_unlist(struct thread *t);
 /* With the lock held: t was not entered. */
 void thread_unused(struct thread *t);
-/* Give a block to the pool; NULL: nothing.  No lock held. */
-void thread_give_block(struct tlsblock *b);
 /* The child of a fork: an empty table. */
 void threads_forget(void);
-/* The pthread_t of the thread that has block b. */
-pthread_t thread_of_block(const struct tlsblock *b);
-/* The reverse. */
-struct tlsblock *thread_block(const struct thread *t);
 
 /* --- create.c --- */
 

@@ -13,9 +13,8 @@ int fork_register(void);
 struct adoption {
 	gmp_fn fn; /* what the green thread counts as: fn(arg) is never called */
 	void *arg;
-	char *stack; /* that of the caller, which is not freed */
-	unsigned stack_class;
-	uint8_t masked; /* depth of gmp_cancel_mask */
+	const struct g *on; /* of the parent: the caller is on its stack, which is not freed */
+	uint8_t masked;     /* depth of gmp_cancel_mask */
 	bool cancelled;
 };
 /* Start a runtime whose first green thread is the caller, an external thread.  Returns 0 on the

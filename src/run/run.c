@@ -522,12 +522,12 @@ static int adopt_g0(void *arg)
 static struct g *adopted_g(struct m *m, const struct adoption *a)
 {
 	int err;
-	struct g *gp = m ? green_new(a->fn, a->arg, a->stack_class, 0, &err) : NULL;
+	struct g *gp = m ? green_new(a->fn, a->arg, a->on->stack_class, 0, &err) : NULL;
 
 	if (!gp)
 		return NULL;
 	trace_ready(gp, QUEUE_RUNNEXT, GMP_LATENCY_SPAWN);
-	st_rlx(&gp->stack, a->stack);
+	st_rlx(&gp->stack, a->on->stack);
 	gp->masked = a->masked;
 	st_rlx(&gp->cancelled, a->cancelled);
 	owntls_attach(gp, (struct tlsblock *)arch_tp());

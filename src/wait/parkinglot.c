@@ -234,16 +234,27 @@ int lot_wait(struct bucket *b, struct sudog *sg, unsigned why, unwait_fn unwait,
 	return wait_on(sg->w, why, unwait, lot_commit, b, deadline);
 }
 
-void lot_unwait(struct waiter *w)
+struct bucket *lot_leave(struct waiter *w)
 {
 	struct sudog *sg = waiter_sudog(w);
 
 	/* ORD(sudog.queued): a waker has dequeued sg, and does not use it any more (PARK-5) */
 	if (!ld_acq(&sg->queued))
-		return;
+		return NULL;
 	struct bucket *b = lot_lock(sg->key);
 
-	if (sg->queued)
+	if (sg->queued) {
 		lot_dequeue(b, sg);
+		return b;
+	}
 	lot_unlock(b);
+	return NULL;
+}
+
+void lot_unwait(struct waiter *w)
+{
+	struct bucket *b = lot_leave(w);
+
+	if (b)
+		lot_unlock(b);
 }

@@ -78,6 +78,9 @@ unsigned lot_wake_all(struct bucket *b, const void *key, struct glist *out);
 /* Waits with sg enqueued in b.  Drops the bucket's lock.  Returns as wait_on. */
 int lot_wait(struct bucket *b, struct sudog *sg, unsigned why, unwait_fn unwait, int64_t deadline);
 
+/* In the unwait of w: dequeue it.  Returns its bucket, locked; NULL: a waker has dequeued it
+ * before. */
+struct bucket *lot_leave(struct waiter *w);
 /* The unwait of an object whose waiters bit may be set although no waiter is queued. */
 void lot_unwait(struct waiter *w);
 
