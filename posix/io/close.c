@@ -19,9 +19,6 @@
  *            of the parent.
  */
 #include "base/os.h"
-#include "io/fd.h"
-#include "netpoll/netpoll.h"
-#include "park.h"
 #include "posix/call/point.h"
 #include "posix/io/wait.h"
 

@@ -48,7 +48,6 @@
 #include <sys/time.h>
 
 #include "base/os.h"
-#include "park.h"
 #include "posix/call/point.h"
 #include "posix/io/wait.h"
 

@@ -47,8 +47,6 @@
 
 #include <sys/time.h>
 
-#include "io/poll.h"
-
 /* Waits before IOWAIT-4 asks poll(2).  Not measured. */
 enum { WAITS_UNASKED = 2 };
 

@@ -5,8 +5,8 @@
 
 #include <poll.h>
 
-#include "netpoll/netpoll.h"
-#include "netpoll/multi.h"
+#include "io/fd.h"
+#include "io/poll.h"
 #include "posix/call/hook.h"
 #include "posix/call/point.h"
 
