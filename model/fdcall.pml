@@ -32,11 +32,10 @@
  *
  * Models:
  *   src/io/poll.c: poll_park wait_once
- *   src/netpoll/multi.h: multi_look multi_look_again
+ *   src/netpoll/record.h: multi_look multi_look_again
  *   src/netpoll/multi.c: link_in_record multi_unlink
- *   src/netpoll/fire.c: multi_event multi_close
  *   src/netpoll/register.c: netpoll_arm netpoll_close_number
- *   src/netpoll/netpoll.c: netpoll_event netpoll_shut_down
+ *   src/netpoll/netpoll.c: netpoll_event netpoll_shut_down multi_event multi_close
  *   posix/io/wait.c: io_not_ready
  *   posix/io/socket.c: park_shutdown
  *   posix/io/close.c: park_close

@@ -29,10 +29,9 @@
  *
  * Models:
  *   src/io/poll.c: poll_kernel_again link_all wait_once multi_wait multi_unwait multi_unlink_all
- *   src/netpoll/fire.c: multi_fire_entry multi_event multi_forgotten
  *   src/netpoll/multi.c: multi_link link_in_record multi_unlink
  *   src/netpoll/register.c: netpoll_arm netpoll_open
- *   src/netpoll/netpoll.c: netpoll_event
+ *   src/netpoll/netpoll.c: netpoll_event multi_fire_entry multi_event multi_forgotten
  *
  * Runs: the searches of scripts/model
  *   holds      -DLATE

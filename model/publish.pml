@@ -30,7 +30,7 @@
  *   src/g.h: g_init
  *   src/types.h: g_set_status
  *   src/netpoll_kqueue.c: find_key make_key
- *   src/netpoll/table.c: netpoll_record
+ *   src/netpoll/register.c: netpoll_record
  *   src/netpoll/record.h: netpoll_find
  *   src/netpoll/netpoll.c: netpoll_watch watch_event side_ready
  *   src/observe/profile/pprof_protobufc.c: load_protobufc pprof_available

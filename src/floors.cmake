@@ -107,11 +107,9 @@ set(GMP_FLOOR2
 	netpoll/netpoll.c
 	netpoll/check.c
 	netpoll/register.c
-	netpoll/table.c
 	netpoll/deadline.c
 	netpoll/owner.c
 	netpoll/multi.c
-	netpoll/fire.c
 	variant/chaos.c
 )
 set(GMP_FLOOR2_HEADERS

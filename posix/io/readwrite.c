@@ -32,7 +32,6 @@
 #include <sys/stat.h>
 
 #include "posix/call/point.h"
-#include "posix/io/message.h"
 #include "posix/io/wait.h"
 
 /* Most buffers per call. */

@@ -13,7 +13,6 @@
  */
 #include "posix/call/times.h"
 #include "posix/call/user.h"
-#include "posix/io/message.h"
 #include "posix/io/wait.h"
 
 static struct io_wait recv_start(int fd, int flags)

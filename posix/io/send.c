@@ -8,8 +8,6 @@
  *
  * Blocking code: MSG_FASTOPEN, which connects.
  */
-#include "posix/io/message.h"
-
 #include "posix/call/user.h"
 #include "posix/io/wait.h"
 

@@ -26,7 +26,6 @@
  *
  * Cost: a system call of about 0.3 us for each fd with a wait older than CHECK_YOUNG_NS.
  */
-#include "netpoll/fire.h"
 #include "netpoll/netpoll.h"
 
 static bool has_waiter(struct polldesc *pd)

@@ -12,7 +12,7 @@
  *              store; a timer that fires too early reads the word, and arms itself again or not.
  *              After it has ended the waits, the word is in the distant past, so a clock that is
  *              behind lets no wait begin.  If no waiter waits, the timer is no event (stall.c).
- *   NETPOLL-7  Lock order: pd->lock, then the lock of a gmp_poll call (netpoll/fire.h) or of a
+ *   NETPOLL-7  Lock order: pd->lock, then the lock of a gmp_poll call (netpoll/multi.c) or of a
  *              timer heap.  Firing a side's timer holds the heap's lock and needs pd->lock, so it
  *              only tries to lock, and retries RETRY_NS later.
  */
@@ -102,6 +102,7 @@ static int deadline_arm(struct polldesc *pd, int side, int64_t deadline)
 	 * heap holds it until fire has returned (TIMER-3), and would remove it after it was armed
 	 * again. */
 	timer_del(&pd->timer[side]);
+	pd->timer[side].fire = side == SIDE_READ ? deadline_fire_read : deadline_fire_write;
 	pd->armed[side] = deadline;
 	timer_arm(&pd->timer[side], deadline);
 	return 0;
@@ -148,12 +149,4 @@ void deadlines_reset(void)
 uint32_t netpoll_deadlines(void)
 {
 	return ld_rlx(&armed);
-}
-
-void deadlines_init(struct polldesc *pd)
-{
-	for (int i = 0; i < 2; i++) {
-		pd->side[i].deadline = pd->armed[i] = NEVER;
-		pd->timer[i].fire = i == SIDE_READ ? deadline_fire_read : deadline_fire_write;
-	}
 }

@@ -7,8 +7,6 @@
 
 /* No timer of a side is armed: a run begins. */
 void deadlines_reset(void);
-/* Prepare a new record. */
-void deadlines_init(struct polldesc *pd);
 /* Under pd->lock: remove both deadlines. */
 void deadlines_clear(struct polldesc *pd);
 

@@ -3,23 +3,7 @@
 #ifndef GMP_MULTI_H
 #define GMP_MULTI_H
 
-#include "netpoll/fire.h"
-
-/* Step 1, before a call's first attempt or poll(2), and again before each later one.  pd: NULL if
- * the number has no record. */
-static inline void multi_look_again(struct multi_seen *seen, struct polldesc *pd)
-{
-	for (int i = 0; i < 2; i++)
-		seen->events[i] = pd ? ld_acq(&pd->side[i].events) : 0; /* ORD(pd.events) */
-}
-
-static inline struct multi_seen multi_look(struct polldesc *pd)
-{
-	struct multi_seen seen = { .closes = pd ? ld_rlx(&pd->closes) : 0 };
-
-	multi_look_again(&seen, pd);
-	return seen;
-}
+#include "netpoll/record.h"
 
 enum { MULTI_LINKED = 0, MULTI_AGAIN = 1 };
 

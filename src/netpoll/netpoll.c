@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Queues and events of the network poller; see netpoll.h. */
+/* Queues and events of the poller, and entries of gmp_poll: see netpoll.h, netpoll/multi.c. */
 #include "netpoll/netpoll.h"
 
-#include "netpoll/fire.h"
+#include <poll.h>
+
 #include "waiter.h"
 
 /* The key of netpoll_watch; the lower half of an fd's key is 1 to 2^24. */
 #define WATCH_KEY UINT64_MAX
 
 enum { BATCH = 128 }; /* events per call of the poller */
+
+enum {
+	ASKS_READ = POLLIN | POLLPRI | POLLRDHUP | POLLRDNORM | POLLRDBAND,
+	ASKS_WRITE = POLLOUT | POLLWRNORM | POLLWRBAND,
+};
 
 static void (*on_watched)(struct glist *out); /* (a) netpoll_watch */
 
@@ -90,6 +96,64 @@ void netpoll_pass(struct polldesc *pd, uint32_t seq, int side, struct glist *out
 	lock(&pd->lock, LR_POLLDESC);
 	if (likely(pd->seq == seq))
 		st_rlx(&s->token_out, wake_first(s, 0, out));
+	unlock(&pd->lock, LR_POLLDESC);
+}
+
+/* --- entries; under pd->lock, except multi_forgotten --- */
+
+/* MULTI-2. */
+static void multi_fire_entry(struct multi *m, int result, struct glist *out)
+{
+	lock(&m->lock, LR_MULTI);
+	if (!m->fired) {
+		m->fired = true; /* MULTI-2 */
+		m->result = result;
+		if (waiter_claim(m->sg->w, result))
+			glist_claimed(out, m->sg);
+	}
+	unlock(&m->lock, LR_MULTI);
+}
+
+/* MULTI-9 */
+static struct multi_entry *oldest(const struct polldesc *pd)
+{
+	struct multi_entry *e = pd->entries;
+
+	while (e && e->next)
+		e = e->next;
+	return e;
+}
+
+void multi_fire(struct polldesc *pd, int result, struct glist *out)
+{
+	for (struct multi_entry *e = oldest(pd); e; e = e->prev)
+		multi_fire_entry(e->of, result, out);
+}
+
+void multi_event(struct polldesc *pd, unsigned events, struct glist *out)
+{
+	for (struct multi_entry *e = oldest(pd); e; e = e->prev) {
+		if (pd->polled)
+			e->all = 0; /* MULTI-6 */
+		if (pd->polled || events & POLL_HUNG ||
+		    (events & POLL_READ && e->events & ASKS_READ) ||
+		    (events & POLL_WRITE && e->events & ASKS_WRITE))
+			multi_fire_entry(e->of, 0, out);
+	}
+}
+
+void multi_close(struct polldesc *pd, bool closed, struct glist *out)
+{
+	for (struct multi_entry *e = oldest(pd); e; e = e->prev) {
+		e->closed = closed;
+		multi_fire_entry(e->of, 0, out);
+	}
+}
+
+void multi_forgotten(struct polldesc *pd, bool closed, struct glist *out)
+{
+	lock(&pd->lock, LR_POLLDESC);
+	multi_close(pd, closed, out);
 	unlock(&pd->lock, LR_POLLDESC);
 }
 

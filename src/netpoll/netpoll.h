@@ -65,7 +65,7 @@
 #include "netpoll/record.h"
 #include "poller.h"
 
-/* --- begin, end and records: netpoll/table.c, except netpoll_cancel_all --- */
+/* --- begin, end and records: netpoll/register.c, except netpoll_cancel_all --- */
 
 /* Open the poller.  Returns 0 or -errno. */
 int netpoll_init(void);
@@ -128,6 +128,17 @@ int netpoll_arm(struct polldesc *pd, short events, struct glist *out);
  * the next netpoll_arm need not find out that it is gone: the poller cannot tell that from the loss
  * of its own fds, and wakes its M (EPOLL-2). */
 void netpoll_close_number(struct polldesc *pd, struct glist *out);
+
+/* --- entries of gmp_poll (netpoll/multi.c); under pd->lock, except multi_forgotten --- */
+
+/* Fire all entries. */
+void multi_fire(struct polldesc *pd, int result, struct glist *out);
+/* Fire the entries that wait for one of the sides (a mask of enum poll_events). */
+void multi_event(struct polldesc *pd, unsigned events, struct glist *out);
+/* Fire all entries; closed: they find the number closed. */
+void multi_close(struct polldesc *pd, bool closed, struct glist *out);
+/* The record is free: entries that were linked meanwhile poll again, or find the number closed. */
+void multi_forgotten(struct polldesc *pd, bool closed, struct glist *out);
 
 /* --- deadlines: netpoll/deadline.c --- */
 

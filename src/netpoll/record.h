@@ -13,7 +13,31 @@
 
 enum { SIDE_READ, SIDE_WRITE };
 
-struct multi_entry;
+/* One call of gmp_poll; on its stack.  Lock order: a record's lock, then this one. */
+struct multi {
+	struct lock lock;
+	bool fired; /* under lock: an fd may be ready; never cleared while an entry is linked */
+	int result; /* under lock: 0, or -ESRCH, valid with fired */
+	struct sudog *sg; /* (c) of the caller; in no queue */
+};
+
+/* What a call has seen of a record: multi_look. */
+struct multi_seen {
+	uint32_t events[2]; /* of the sides, before the last attempt or poll(2) (NETPOLL-2) */
+	uint32_t closes;    /* before the first (MULTI-7) */
+};
+
+/* One fd of the call; linked in its record, under pd->lock. */
+struct multi_entry {
+	struct multi_entry *next, *prev;
+	struct multi *of;
+	struct polldesc *pd;    /* NULL: not linked */
+	struct multi_seen seen; /* before the attempt */
+	int64_t since; /* when the call began to wait; NEVER: it is served last (MULTI-9) */
+	short events;  /* poll(2)'s */
+	short all;     /* under pd->lock: MULTI-6 */
+	bool closed;   /* written under pd->lock: the number was closed; stays */
+};
 
 struct pollside {
 	uint32_t events;  /* (a) written under pd->lock */
@@ -123,6 +147,22 @@ static inline struct polldesc *netpoll_find(int fd)
 	struct polldesc *chunk = ld_acq(&netpoll_chunks[fd / POLL_CHUNK]); /* ORD(pd.chunk) */
 
 	return chunk ? &chunk[fd % POLL_CHUNK] : NULL;
+}
+
+/* Step 1 of netpoll/multi.c: before a call's first attempt or poll(2), and again before each later
+ * one.  pd: NULL if the number has no record. */
+static inline void multi_look_again(struct multi_seen *seen, struct polldesc *pd)
+{
+	for (int i = 0; i < 2; i++)
+		seen->events[i] = pd ? ld_acq(&pd->side[i].events) : 0; /* ORD(pd.events) */
+}
+
+static inline struct multi_seen multi_look(struct polldesc *pd)
+{
+	struct multi_seen seen = { .closes = pd ? ld_rlx(&pd->closes) : 0 };
+
+	multi_look_again(&seen, pd);
+	return seen;
 }
 
 /* Is it a TCP connection?  Also under chaos, where a short read does not mean that no data is

@@ -1,33 +1,117 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Registration of fds: opens, adopts, renews and closes the records of fd numbers.
+ * Records of fd numbers: opens, adopts, renews and closes them.
+ *
+ * Table: a chunk of records per 1,024 numbers, made at the first use and kept until the run has
+ * ended.  Readers need no lock (netpoll_find).
  *
  * The kernel answers by the registration whether a number still has the same file: EPOLL_CTL_ADD
  * returns EEXIST if it has (netpoll_renew).  Invariants: NETPOLL-4, NETPOLL-5, NETPOLL-8 and
  * NETPOLL-9 of netpoll.h.
  */
-#include "netpoll/register.h"
-
 #include <errno.h>
 
 #include "base/os.h"
 #include "netpoll/deadline.h"
-#include "netpoll/fire.h"
 #include "netpoll/netpoll.h"
 #include "netpoll/owner.h"
 #include "variant/variant.h"
 
 static uint32_t open_records; /* (a) */
 
-void registrations_reset(void)
+/* --- the table --- */
+
+static struct {
+	struct lock lock; /* growth */
+	uint32_t end;     /* (a) grows: past the last record */
+} table;
+
+struct polldesc **netpoll_chunks;
+
+/* A run begins, or the child of a fork: no record is open. */
+static void reset(void)
 {
+	st_rlx(&table.end, 0u);
 	st_rlx(&open_records, 0u);
+	deadlines_reset();
+}
+
+static size_t chunk_bytes(void)
+{
+	return round_up(POLL_CHUNK * sizeof(struct polldesc), PAGE);
+}
+
+int netpoll_init(void)
+{
+	netpoll_chunks = os_reserve(POLL_CHUNKS * sizeof(*netpoll_chunks));
+	if (!netpoll_chunks)
+		return -ENOMEM;
+	reset();
+	return gmp__poller.open();
+}
+
+static void chunk_free(struct polldesc *chunk)
+{
+	for (int k = 0; k < POLL_CHUNK; k++)
+		owner_free(&chunk[k]);
+	os_release(chunk, chunk_bytes());
+}
+
+void netpoll_fini(void)
+{
+	if (!netpoll_chunks)
+		return;
+	gmp__poller.close();
+	for (int i = 0; i < POLL_CHUNKS; i++)
+		if (netpoll_chunks[i])
+			chunk_free(netpoll_chunks[i]);
+	os_release(netpoll_chunks, POLL_CHUNKS * sizeof(*netpoll_chunks));
+	netpoll_chunks = NULL;
+}
+
+static void record_init(struct polldesc *pd, int fd)
+{
+	pd->fd = fd;
+	for (int i = 0; i < 2; i++)
+		pd->side[i].deadline = pd->armed[i] = NEVER;
+}
+
+struct polldesc *netpoll_record(int fd)
+{
+	struct polldesc *pd = netpoll_find(fd), *chunk;
+
+	if (pd || fd < 0 || fd >= POLL_CHUNK * POLL_CHUNKS)
+		return pd;
+	lock(&table.lock, LR_FDTABLE);
+	if (!netpoll_chunks[fd / POLL_CHUNK] && (chunk = os_reserve(chunk_bytes()))) {
+		for (int i = 0; i < POLL_CHUNK; i++)
+			record_init(&chunk[i], fd / POLL_CHUNK * POLL_CHUNK + i);
+		/* ORD(pd.chunk): the records first */
+		st_rel(&netpoll_chunks[fd / POLL_CHUNK], chunk);
+		st_rlx(&table.end, max_of(table.end, (uint32_t)(fd / POLL_CHUNK + 1) * POLL_CHUNK));
+	}
+	unlock(&table.lock, LR_FDTABLE);
+	return netpoll_find(fd);
+}
+
+void netpoll_forget_all(void)
+{
+	table.lock = (struct lock){ 0 };
+	reset();
+	netpoll_chunks = NULL;
+}
+
+uint32_t netpoll_end(void)
+{
+	return ld_rlx(&table.end);
 }
 
 uint32_t netpoll_count(void)
 {
 	return ld_rlx(&open_records);
 }
+
+/* --- registration --- */
 
 /* For a file that cannot be polled: is it the record's?  The poller cannot tell, but another file
  * has another id, and a file that was opened since has no mark. */
