@@ -138,4 +138,15 @@ bool chan_destroy(gmp_chan *c);
 /* Shutdown: claims the external threads that wait to receive from c alone, with result -ESRCH. */
 void chan_release_external(gmp_chan *c, struct glist *out);
 
+/* --- select.c, for dumps (observe/dump/snapshot.c): the channels that a select waits for --- */
+
+struct select_op {
+	const void *c;
+	bool sends;
+};
+
+/* Writes the first `most` cases for which gp is queued to out.  gp is held (waiter_hold) and waits
+ * for WAIT_SELECT.  Returns the number of all such cases. */
+unsigned select_ops(const struct g *gp, struct select_op *out, unsigned most);
+
 #endif

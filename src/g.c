@@ -159,26 +159,27 @@ static void set_deferred_locked(uint32_t n)
 	}
 }
 
-void g_close(void)
+static void change_deferred(uint32_t by, bool closes)
 {
 	lock(&gs.lock, LR_GFREE);
-	gs.closed = true;
-	set_deferred_locked(gs.deferred);
+	gs.closed |= closes;
+	set_deferred_locked(gs.deferred + by);
 	unlock(&gs.lock, LR_GFREE);
+}
+
+void g_close(void)
+{
+	change_deferred(0, true);
 }
 
 void g_defer(void)
 {
-	lock(&gs.lock, LR_GFREE);
-	set_deferred_locked(gs.deferred + 1);
-	unlock(&gs.lock, LR_GFREE);
+	change_deferred(1, false);
 }
 
 void g_undefer(void)
 {
-	lock(&gs.lock, LR_GFREE);
-	set_deferred_locked(gs.deferred - 1);
-	unlock(&gs.lock, LR_GFREE);
+	change_deferred(-1u, false);
 }
 
 uint32_t g_deferred(void)
@@ -246,9 +247,8 @@ static noinline struct g *expand_slow(struct p *pp, bool *fresh)
 		st_rlx(&gs.unstarted, gs.unstarted - 1);
 		gs_add_locked(1);
 	}
-	struct g *gp = gs.free;
+	struct g *gp = gs_pop(&gs.free);
 
-	gs.free = gp->schedlink;
 	gfree_refill_locked(pp);
 	unlock(&gs.lock, LR_GFREE);
 	return gp;

@@ -2,8 +2,6 @@
 /*
  * Idle Ms: stop an M without a lost wakeup, and let it acquire a P when it is woken.
  *
- * The story of scheduling: sched.h.
- *
  * Wakeup protocol: no runnable G is left in a queue while a P is idle and no M spins.
  *
  *   submitter (ready.h)                          M that goes idle (stopm)

@@ -193,35 +193,6 @@ void m_end_taken_locked(struct m *m)
 	add_rlx(&sched.total.preempted_ns, (uint64_t)(os_now() - m->preempted.at));
 }
 
-bool m_of_running(const struct g *gp, int *tid, int64_t *since, uint64_t *ran_from)
-{
-	struct m *m;
-
-	if (!try_lock(&sched.lock, LR_SCHED))
-		return false;
-	for (m = sched.allm; m && ld_rlx(&m->curg) != gp; m = m->alllink)
-		;
-	if (m) {
-		*tid = ld_rlx(&m->tid);
-		*since = ld_rlx(&m->taken) == P_TAKEN ? m->preempted.at : 0;
-		*ran_from = ld_rlx(&m->traced.ran_from);
-	}
-	unlock(&sched.lock, LR_SCHED);
-	return m;
-}
-
-int m_tids(int *tids, int n)
-{
-	int found = 0;
-
-	lock(&sched.lock, LR_SCHED);
-	for (struct m *m = sched.allm; m && found < n; m = m->alllink)
-		if (ld_rlx(&m->tid))
-			tids[found++] = ld_rlx(&m->tid);
-	unlock(&sched.lock, LR_SCHED);
-	return found;
-}
-
 /* --- sleeping and waking --- */
 
 void m_sleep(struct m *m)

@@ -2,9 +2,6 @@
 /*
  * Ms: OS threads that run Gs, and the lists of idle Ms.
  *
- * m.c never chooses: whether an M stops or is woken is decided by ready.c, idle.c, handoff.c and
- * pin.c.
- *
  * Invariants, under sched.lock
  *   M-1  A stopped M is in exactly one place: sched.midle (it sleeps on its futex) or sched.pollm
  *        (it sleeps in the poller).  The thread that unlinks it gives it a P, or ends the run,
@@ -49,11 +46,6 @@ void m_free(struct m *m);
 /* Under sched.lock: m, whose P may have been taken, stops or gets a P.  Its G does not count in
  * sched.npreempted any more. */
 void m_end_taken_locked(struct m *m);
-/* Does an M run gp?  Then *tid is its OS thread, and *since the time from which gp has run without
- * a P; 0: it has a P.  For dumps: false also if sched.lock is taken. */
-bool m_of_running(const struct g *gp, int *tid, int64_t *since, uint64_t *ran_from);
-/* Writes the OS threads of at most n Ms to *tids, and returns their number. */
-int m_tids(int *tids, int n);
 
 /* --- sleeping and waking --- */
 

@@ -16,9 +16,6 @@
 #include "variant/variant.h"
 #include "waiter.h"
 
-/* PREEMPT-6: time slices.  The kernel's are 4 ms or less, and a few threads wait for each CPU. */
-enum { DESCHEDULED_SLICES = 2, DESCHEDULED_CPU_NS = 2 * MS };
-
 /* Leave the G's stack for g0, in a P section that ends when the M jumps to a G.  A sanitizer must
  * be informed before and after; without one this is a jump, and so is every caller's `return
  * to_g0(...)`. */
@@ -218,48 +215,6 @@ int park_yield(void)
 	struct m *m = getm();
 
 	return to_g0(m, m->curg, ld_rlx(&sched.leave.yield));
-}
-
-/* PREEMPT-6.  The sample may be of an earlier run on this M, which makes both times longer.  If it
- * is another M's, that M has another tid. */
-static bool is_descheduled(struct m *m, bool taken)
-{
-	const struct run_sample *s = taken ? &m->preempted.sample : &m->p->run_sample;
-	int tid = ld_acq(&s->tid); /* ORD(run_sample) */
-	int64_t cpu = os_cpu_time() - ld_rlx(&s->cpu), real = os_now() - ld_rlx(&s->since);
-
-	return tid == m->tid && cpu < min_of(slice_short(), (int64_t)DESCHEDULED_CPU_NS) &&
-	       cpu < real / 2 && real < DESCHEDULED_SLICES * sched.slice;
-}
-
-/*
- *   PREEMPT-6  A checkpoint that is asked to yield does not if the kernel seems to have descheduled
- *              the M for most of the run: since sysmon last saw the P switch, less than two time
- *              slices have passed, and the M has used less CPU time than a fifth of one, than 2 ms
- *              and than half of the time.  sysmon reads the CPU time at a poll 0.5 ms or more after
- *              that; what the M used before counts as the real time, 1 ms at most.
- *   -          This does not apply if no such reading of this M exists, if the P has another reason
- *              to switch, with preemption off (PREEMPT-5), or at the end of blocking code
- *              (BLOCK-4).  A G that sleeps in the kernel between its checkpoints looks the same: it
- *              yields at the first checkpoint for which sysmon asks after these two slices.
- *   -          Without this, a G of an event waits behind all Gs that compute if other processes
- *              use the CPUs: with two such processes, one of 100 reads beside 200 Gs took 97 ms in
- *              half of all runs of loaded/fd.  The P may be taken nevertheless: others can use it
- *              meanwhile.
- */
-noinline void park_checkpoint(void)
-{
-	struct m *m = getm();
-	bool taken = !p_hold_last(m);
-	uint32_t asked = ld_rlx(&m->p->attention) & ~(uint32_t)ATTENTION_AT_SWITCH;
-	bool stays =
-		!(asked & ~(uint32_t)ATTENTION_YIELD) && sched.preempts && is_descheduled(m, taken);
-
-	if (stays && !taken)
-		and_rlx(&m->p->attention, ~(uint32_t)ATTENTION_YIELD); /* sysmon asks again */
-	p_drop(m);
-	if (!stays)
-		park_yield();
 }
 
 noinline void park_without_p(void)

@@ -123,7 +123,7 @@ int park_yield(void);
 int park_g0(void *m);
 int yield_g0(void *m);
 
-/* self_checkpoint, if the scheduler has asked for it: yield, except for PREEMPT-6. */
+/* self_checkpoint, if the scheduler has asked for it: yields, but see PREEMPT-6 (policy/take.c). */
 void park_checkpoint(void);
 
 /* Yield if the scheduler has asked for it: for calls that may loop indefinitely without a wait. */

@@ -2,9 +2,6 @@
 /*
  * Ps: the idle list, and the change of their number.  Including this file includes Ms (m.h) too.
  *
- * proc.c never chooses: which G runs next, and which M is woken, is decided by the scheduler
- * (sched.h).
- *
  * Invariants
  *   PROC-1  A P is run by at most one M.  An idle or retired P has empty queues; its timers may
  *           stay, and are run by other Ps.

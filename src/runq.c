@@ -35,22 +35,14 @@ static bool compactable(const struct g *gp)
 	return g_can_be_compact(gp) && lane_of(gp) == LANE_NEW;
 }
 
-static void gq_put_batch(struct g **batch, uint32_t n)
-{
-	lock(&sched.lock, LR_SCHED);
-	for (uint32_t i = 0; i < n; i++)
-		gq_put(batch[i]);
-	unlock(&sched.lock, LR_SCHED);
-}
-
 /* Move a batch that the caller owns to the global queue, compactable Gs as records (G-3). */
-static void gq_put_batch_compact(struct p *pp, struct g **batch, uint32_t n)
+static void gq_put_batch(struct p *pp, struct g **batch, uint32_t n)
 {
+	uint32_t fresh = compactable(batch[0]) ? n : 0; /* new Gs come in a row */
 	uint32_t most = 0, done = 0;
 
-	for (uint32_t i = 0; i < n; i++)
-		if (compactable(batch[i]))
-			most++;
+	for (uint32_t i = 0; i < fresh; i++)
+		most += compactable(batch[i]);
 	if (most)
 		most = unstarted_reserve(most);
 	lock(&sched.lock, LR_SCHED);
@@ -85,10 +77,7 @@ noinline void runq_put_slow(struct p *pp, struct g *gp, uint64_t head, uint32_t 
 		return;
 	}
 	batch[n] = gp;
-	if (compactable(batch[0])) /* new Gs come in a row: a sample of the batch */
-		gq_put_batch_compact(pp, batch, n + 1);
-	else
-		gq_put_batch(batch, n + 1);
+	gq_put_batch(pp, batch, n + 1);
 	if (pp->room) {
 		bump(&pp->count.overflows, 1);
 		emit(EVENT_OVERFLOW, 0, (uint64_t)pp->id, n + 1, 0);

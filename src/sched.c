@@ -2,18 +2,10 @@
 /*
  * Scheduler loop: an M with a P takes a G from a queue, ends its wait, and jumps to it.
  *
- * The invariant SCHED-1 and the meaning of _g0 are in sched.h.  Steps 2 to 5 are in this file:
- *
- *   1 A waker, a spawn or a source enqueues the G, and may wake an M (ready.h, idle.h).  If the G
- *     was waiting, its waiter is CLAIMED: no other thread ends the wait or enqueues the G.
- *   2 An M enters schedule_g0 after its G has left its stack, or find_runnable_g0 if it has just
- *     acquired a P.
- *   3 The M takes the G from a queue by local_work or another function of pick.h, source.h, pin.h.
- *   4 execute_found_g0, after a search: if the M was spinning, there is more work and a P is idle,
- *     another M is woken.
- *   5 execute_g0 makes the G running.  At its first run begin_g0 binds a stack, and g_main calls
- *     fn.  Otherwise end_wait_g0 cleans up after the wait, if that is necessary; then gogo jumps to
- *     the G's stack, where wait_on or park_yield returns.
+ * sched.h has the invariant SCHED-1 and the meaning of _g0.  An M enters schedule_g0 after its G
+ * has left its stack, or find_runnable_g0 if it has just acquired a P.  The G that it takes from a
+ * queue has a waiter that is CLAIMED, if it was waiting: no other thread ends the wait or enqueues
+ * the G.
  */
 #include "sched.h"
 

@@ -24,33 +24,22 @@
  *    stops: one M sleeps in the poller, the others on their futex.  The wakeup protocol guarantees
  *    that no runnable G is left behind (IDLE-1).
  * 5. Hand-off (handoff.h).  An M whose G is in blocking code, or is bound and stops, gives its P to
- *    another M.  An M that returns from blocking code looks for a P.  Preemption (preempt.h):
+ *    another M.  An M that returns from blocking code looks for a P.  Preemption (policy/take.h):
  *    sysmon takes the P of an M whose G computes for a time slice or sleeps in the kernel.
- * 6. Pin (pin.h).  A G that is bound or pinned is forwarded to its own M.
+ * 6. Pin (policy/pin.h).  A G that is bound or pinned is forwarded to its own M.
  * 7. Park (park.h).  One wait protocol for all objects: commit on g0, claim by one waker, ready.
  *
- * Ps are in proc.h, Ms in m.h, queues in runq.h, variants in variant.h.
+ * Ps are in proc.h, Ms in m.h, queues in runq.h, variants in variant.h, observers in probe.h.
  *
- * Where does a change go?
- *   the order of the sources                       sched.c: schedule_g0, find_runnable_g0
- *   time slices, shares of the rings, stealing     pick.c
- *   when to poll; the share of timers              source.c
- *   where a runnable G is enqueued                 ready.c
- *   when an M is woken, how it stops               ready.c, idle.c; then model/wake.pml
- *   which M runs a P during blocking code          handoff.c, wait/blocking.c; then
- *                                                  model/block.pml
- *   how a wait begins, ends or is cancelled        park.c; then model/park.pml
- *   work at the next switch to a G                 a RESUME_* bit (g_state.h), resume_slow_g0
- *   work at the next step of a P                   an ATTENTION_* bit (proc_state.h), attend_g0
- *   work at the end of a G                         an AT_END_* bit (g_state.h), g.c:run_exit_hooks
- *   a new source of runnable Gs                    a function that returns a struct glist; calls in
- *                                                  source.c, and a count in stall.c
- *   a variant of the runtime                       variant.h
- *   what an observer sees of a G                   probe.h
+ * Where does a change go?  ARCHITECTURE.md has the files.  Within them:
+ *   work at the next switch to a G     a RESUME_* bit (g_state.h), resume_slow_g0
+ *   work at the next step of a P       an ATTENTION_* bit (proc_state.h), attend_g0
+ *   work at the end of a G             an AT_END_* bit (g_state.h), g.c:run_exit_hooks
+ *   a new source of runnable Gs        a function that returns a struct glist; calls in source.c,
+ *                                      and a count in policy/stall.c
  *
- * Conventions
- *   A function whose name ends in _g0 runs on g0 and does not return: it ends in a jump into a G,
- *   or out of the scheduler.
+ * A function whose name ends in _g0 runs on g0 and does not return: it ends in a jump into a G, or
+ * out of the scheduler.
  *
  * Invariant
  *   SCHED-1  The depth of g0 does not grow with the number of searches: a path that searches again

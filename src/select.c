@@ -36,8 +36,6 @@
  * case is removed from the list.  Cases that wait on one channel become ready together: the peer
  * draws among their sudogs (chan.c:pick_duplicate).
  */
-#include "select.h"
-
 #include <errno.h>
 #include <stdlib.h>
 

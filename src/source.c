@@ -77,6 +77,14 @@ static bool due_in_front(struct p *pp)
 	return left - 1 < pp->due.n;
 }
 
+/* earned: may be negative, also since virtual time may go back. */
+static void add_budget(struct p *pp, int64_t earned, uint64_t now)
+{
+	pp->due.budget = max_of(min_of(pp->due.budget + earned, (int64_t)SLICE_TICKS),
+				-(int64_t)DUE_DEFICIT);
+	pp->due.since = now;
+}
+
 /*
  * Charge the time since due.since to timers: to firing them, and to the runs of n Gs.  If no timer
  * was armed meanwhile, the switch after the last of these Gs went unnoticed; then all runs since
@@ -87,10 +95,8 @@ static void charge_timers(struct p *pp, uint32_t n)
 	uint32_t runs = (uint32_t)ld_rlx(&pp->count.switches) - pp->due.from;
 	uint64_t now = variant_ticks(pp);
 	int64_t used = (int64_t)(now - pp->due.since), theirs = runs > n ? used / runs * n : used;
-	int64_t budget = pp->due.budget - theirs + DUE_SHARE * (used - theirs);
 
-	pp->due.budget = max_of(min_of(budget, (int64_t)SLICE_TICKS), -(int64_t)DUE_DEFICIT);
-	pp->due.since = now;
+	add_budget(pp, DUE_SHARE * (used - theirs) - theirs, now);
 }
 
 /* Credit the time since due.since to the other Gs.  Returns false if they must run on. */
@@ -98,11 +104,7 @@ static bool timers_may_run(struct p *pp)
 {
 	uint64_t now = variant_ticks(pp);
 
-	int64_t earned = DUE_SHARE * (int64_t)(now - pp->due.since);
-
-	pp->due.budget = max_of(min_of(pp->due.budget + earned, (int64_t)SLICE_TICKS),
-				-(int64_t)DUE_DEFICIT); /* virtual time may go back */
-	pp->due.since = now;
+	add_budget(pp, DUE_SHARE * (int64_t)(now - pp->due.since), now);
 	return pp->due.budget > 0;
 }
 

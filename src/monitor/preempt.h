@@ -44,7 +44,7 @@
  *                           park_slow_g0 finds that the P is gone, and the M joins the stopped Ms,
  *                           or sleeps on its futex if it is bound
  *   yield, checkpoint       the global queue; the M likewise.  After a checkpoint it may instead
- *                           continue without a P: PREEMPT-6 (park.c)
+ *                           continue without a P: PREEMPT-6 (take.c)
  *   end                     yields first, until it has a P (sched.c:sched_exit)
  *   blocking code           enters without a P, and leaves as if it had been taken there (BLOCK-6)
  *   gmp_self, keys, cancellation, owner of locks: unchanged

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Take: the steps of preemption under sched.lock, which take the P of a running M.  The protocol is
- * in monitor/preempt.h.
+ * Take: the steps of preemption under sched.lock, which take the P of a running M, and the
+ * checkpoints that yield for it.  The protocol is in monitor/preempt.h.
  */
 #ifndef GMP_TAKE_H
 #define GMP_TAKE_H

@@ -11,6 +11,7 @@
 #include "machine/tlslayout.h"
 #include "monitor/sysmon.h"
 #include "netpoll/netpoll.h"
+#include "observe/dump/running.h"
 #include "policy/spare.h"
 #include "spawn.h"
 #include "variant/owntls.h"

@@ -108,3 +108,32 @@ const struct trace *locations_find(const struct locations *p, uint64_t id)
 			return p->of[i].trace.n ? &p->of[i].trace : NULL;
 	return NULL;
 }
+
+bool m_of_running(const struct g *gp, int *tid, int64_t *since, uint64_t *ran_from)
+{
+	struct m *m;
+
+	if (!try_lock(&sched.lock, LR_SCHED))
+		return false;
+	for (m = sched.allm; m && ld_rlx(&m->curg) != gp; m = m->alllink)
+		;
+	if (m) {
+		*tid = ld_rlx(&m->tid);
+		*since = ld_rlx(&m->taken) == P_TAKEN ? m->preempted.at : 0;
+		*ran_from = ld_rlx(&m->traced.ran_from);
+	}
+	unlock(&sched.lock, LR_SCHED);
+	return m;
+}
+
+int m_tids(int *tids, int n)
+{
+	int found = 0;
+
+	lock(&sched.lock, LR_SCHED);
+	for (struct m *m = sched.allm; m && found < n; m = m->alllink)
+		if (ld_rlx(&m->tid))
+			tids[found++] = ld_rlx(&m->tid);
+	unlock(&sched.lock, LR_SCHED);
+	return found;
+}

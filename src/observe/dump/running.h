@@ -47,4 +47,10 @@ void locations_ask(struct locations *p, const struct g *self);
 /* Return the backtrace of the running G with this id; NULL: not known.  p may be NULL. */
 const struct trace *locations_find(const struct locations *p, uint64_t id);
 
+/* Does an M run gp?  Then *tid is its OS thread, and *since the time from which gp has run without
+ * a P; 0: it has a P.  For dumps: false also if sched.lock is taken. */
+bool m_of_running(const struct g *gp, int *tid, int64_t *since, uint64_t *ran_from);
+/* Writes the OS threads of at most n Ms to *tids, and returns their number. */
+int m_tids(int *tids, int n);
+
 #endif
