@@ -3,7 +3,6 @@
 #include "handoff.h"
 
 #include "base/os.h"
-#include "base/throw.h"
 #include "idle.h"
 #include "observe/probe.h"
 #include "pick.h"

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/emit.h"
-#include "base/os.h"
 #include "base/rand.h"
 #include "g.h"
 #include "netpoll/record.h"

@@ -23,7 +23,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/atomic.h"
 #include "base/emit.h"
 #include "base/lock.h"
 #include "base/os.h"

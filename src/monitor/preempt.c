@@ -9,7 +9,6 @@
 #include "handoff.h"
 #include "monitor/monitor.h"
 #include "observe/longrun.h"
-#include "policy/spare.h"
 #include "policy/take.h"
 #include "proc.h"
 #include "ready.h"

@@ -9,7 +9,6 @@
 #include "base/trace.h"
 #include "m.h"
 #include "observe/longrun.h"
-#include "stack.h"
 #include "variant/owntls.h"
 
 /* ASK_AGAIN_NS: until a thread is asked in a sleep again.  It doubles each time, ASK_DOUBLED times

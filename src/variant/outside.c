@@ -3,7 +3,6 @@
  * that was abandoned. */
 #include <unistd.h>
 
-#include "base/os.h"
 #include "enter.h"
 #include "variant/variant.h"
 

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/os.h"
-#include "base/throw.h"
 #include "enter.h"
 #include "g.h"
 #include "idle.h"

@@ -25,7 +25,6 @@
  */
 #define GMP_NO_INLINE 1
 
-#include "base/os.h"
 #include "base/throw.h"
 #include "base/trace.h"
 #include "enter.h"

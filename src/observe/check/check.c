@@ -41,7 +41,6 @@
 #include "base/finding.h"
 #include "base/object.h"
 #include "base/os.h"
-#include "base/srcline.h"
 #include "base/throw.h"
 #include "enter.h"
 #include "g.h"

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/os.h"
-#include "base/symtab.h"
 #include "g.h"
 #include "gmp.h"
 #include "observe/dump/snapshot.h"
