@@ -39,8 +39,8 @@
 #include "types.h"
 
 /* Give pp, which the caller owns and whose M is bound, preempted or in blocking code, to a stopped
- * M or to a new one.  If pp has no work, or if no M is available, idle it.  blocked: count the G in
- * sched.nblocked. */
+ * M or to a new one.  If an M is stopped and pp has no work, or if no M is available, idle it.
+ * blocked: count the G in sched.nblocked. */
 void sched_hand_off(struct p *pp, bool blocked);
 /* Has pp work that another M could run now: a queued G, or a due timer?  Unlocked reads. */
 bool p_has_work(struct p *pp);

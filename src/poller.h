@@ -35,7 +35,8 @@ struct poller {
 	int (*once)(int fd, uint64_t key, short events, bool add);
 	int (*del)(int fd); /* 0, -ENOENT */
 	/* Wait up to ns (0: not at all, NEVER: indefinitely) for up to max events.  Returns their
-	 * number; 0 also after a wake, a signal or the timeout.  One thread at a time waits. */
+	 * number; 0 also after a wake, a signal or the timeout.  One thread at a time waits with
+	 * ns > 0. */
 	int (*wait)(struct poll_event *events, int max, int64_t ns);
 	/* Wait only for a wake, until the deadline (NEVER: indefinitely): wakes sooner than wait.
 	 * May return early. */

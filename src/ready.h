@@ -7,15 +7,14 @@
  *                                                             which moves to the ring
  *    a G, several Gs           the first ring, in order       yes
  *    the poller                the first ring, in order       from WAKE_MIN Gs on
- *    a timer                   its front, in order            from WAKE_MIN_DUE Gs on; otherwise
- *                                                             if some are still there 10 us later
+ *    a timer                   its front, in order            from WAKE_MIN_DUE Gs; from WAKE_MIN,
+ *                                                             if some are there 10 us later
  *    a thread without a P      the global queue               yes; otherwise a P is asked to check
  *                                                             that queue (PICK-3)
  *    itself: it yields         the second ring                no
  *
- * A P without runnext (variant/variant.h) has only the first ring, and puts a single G
- * at its tail too.  Gs of timers go to the tail there, and if no other G waits or the ring has
- * no room.
+ * A P without runnext (variant/variant.h) has only the first ring, and puts a single G at its tail
+ * too.  Gs of timers go to the tail there, and on any P if no other G waits or the ring is full.
  *
  * The story of scheduling: sched.h.  The wakeup protocol, of which wake_if_idle and wakep are the
  * submitter's side, is in idle.h.
@@ -26,7 +25,7 @@
 #include "base/os.h"
 #include "types.h"
 
-/* Gs that became runnable together: fewer run sooner here than a woken M could take them. */
+/* Gs in the rings of a P: fewer run sooner here than a woken M could take them. */
 enum { WAKE_MIN = 8, WAKE_MIN_DUE = 32 };
 
 /* Make gp runnable: as runnext of this P (next), at its ring's tail, or, without a P, globally. */

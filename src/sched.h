@@ -9,7 +9,7 @@
  *    schedule_g0 takes the next G from the first source that has one:
  *      fast path   after 61 switches or 1 ms the poller and up to 32 Gs of the global queue; Gs of
  *                  due timers, runnext, the first ring (Gs of events, new Gs), the second ring (Gs
- *                  that have yielded), which has a quarter of the time at least (PICK-4)
+ *                  that have yielded), which has a quarter of the time (PICK-4, PICK-5)
  *      slow path   (find_runnable_g0) a share of the global queue, the poller, due timers of other
  *                  Ps, half of another P's ring; at last the runnext of a P that has not switched
  *                  since the search began

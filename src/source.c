@@ -67,7 +67,7 @@ static void run_timers(struct p *pp, struct p *from, int64_t now)
 /* --- SOURCE-1 --- */
 
 /* Are Gs that timers put in front of the ring still there?  Thieves may have taken some, and a
- * joiner the last one (runq_take_back): then the ring ends before due_end. */
+ * joiner the last one (runq_take_back): then the ring ends before due.end. */
 static bool due_in_front(struct p *pp)
 {
 	if ((int32_t)(pp->runqtail - pp->due.end) < 0)

@@ -21,7 +21,9 @@
 
 #include "types.h"
 
-enum { SLICE_TICKS = 200 * TICKS_10US }; /* 2 ms: the time slice of PICK-1 and SOURCE-1 */
+/* 2 ms: the time slice of PICK-1 and SOURCE-1 among Gs that switch; not that of preemption, which
+ * is sched.slice. */
+enum { SLICE_TICKS = 200 * TICKS_10US };
 
 /* Fire the due timers of pp, and enqueue their Gs (SOURCE-1).  Owner only, on g0. */
 void run_own_timers(struct p *pp);

@@ -68,7 +68,7 @@ static inline char *stackcache_take(struct stackcache *c)
 	return c->lo[--c->n];
 }
 
-/* Returns the first stack pointer of a new green thread: aligned to 16, and coloured: distributed
+/* Returns the end of the stack of a new green thread: aligned to 16, and coloured: distributed
  * over STACK_COLOURS cache lines, so that the tops of stacks do not share cache sets. */
 char *stack_top(char *lo, unsigned klass);
 

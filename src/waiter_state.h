@@ -38,8 +38,8 @@ struct waiter {
 /*
  * Undo an unfinished wait: dequeue the sudog of w.  Called when a timeout, a cancellation or the
  * end of the run has claimed w, and for a G that shutdown kills after it was woken (result 0) and
- * before it ran: then a grant that it received is passed on.  Runs on g0 or on the waiting external
- * thread, with no lock held.
+ * before it ran: then a lock that it was granted is passed on.  Runs on g0 or on the waiting
+ * external thread, with no lock held.
  */
 typedef void (*unwait_fn)(struct waiter *w);
 
