@@ -159,7 +159,7 @@ static inline void multi_look_again(struct multi_seen *seen, struct polldesc *pd
 
 static inline struct multi_seen multi_look(struct polldesc *pd)
 {
-	struct multi_seen seen = { .closes = pd ? ld_rlx(&pd->closes) : 0 };
+	struct multi_seen seen = { .closes = pd ? ld_acq(&pd->closes) : 0 }; /* ORD(pd.events) */
 
 	multi_look_again(&seen, pd);
 	return seen;
