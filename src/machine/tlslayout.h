@@ -107,7 +107,7 @@ static inline void *tls_at(void *tp, ptrdiff_t offset)
 }
 
 /* Fill gmp__tls_layout.  Makes a few OS threads, which have ended when it returns.  Returns 0,
- * -EAGAIN if the system gives no thread, or -ENOTSUP; *why is then a text. */
+ * -EAGAIN if the system gives no thread or no memory, or -ENOTSUP; *why is then a text. */
 int tlslayout_probe(const char **why);
 
 /* The lock of the list of threads.  No other lock may be taken meanwhile. */

@@ -11,7 +11,9 @@
  *   by a comparison              detached: what changes when a thread detaches itself.  Since glibc
  *                                2.43 it is an int, before that it was a pointer to the thread;
  *                                dtors: the variable of libc that changes when a destructor is
- *                                added.  If it is not found, blocks cannot be renewed
+ *                                added.  If it is not found, blocks cannot be renewed.  libc ends
+ *                                the process if it has no memory for a destructor, so memory is
+ *                                tried first
  *   by a comparison and a trial  cache: of the words of libc that the first malloc of a thread
  *                                changes, that with whose copy the probe gets the block which the
  *                                thread has freed last.  It need not be found.  Before that malloc
@@ -60,7 +62,9 @@ enum {
 	MARK_BYTES = 1024,
 	RSEQ_BYTES = 32,
 	PROBE_BYTES = 504, /* a size that malloc caches */
-	HEAP_WORDS = 4,   /* of libc, that the first malloc of a thread changes: at most 2 so far */
+	HEAP_WORDS = 4, /* of libc, that the first malloc of a thread changes: at most 2 so far */
+	/* more by 5 than a thread's cache holds, from which calloc takes none before glibc 2.41 */
+	SPARE_BLOCKS = 12,
 	TCB_THREADS = 24, /* int: other threads exist */
 };
 
@@ -189,6 +193,7 @@ static struct {
 	const char *wrong;
 	void *tp;
 	bool is_detached;              /* the mark has been found */
+	bool no_memory;                /* it could not be read for that reason */
 	void *freed;                   /* the block of PROBE_BYTES that the thread has freed last */
 	ptrdiff_t changed[HEAP_WORDS]; /* by its first malloc */
 	void *former[HEAP_WORDS];      /* what the words were before it */
@@ -386,6 +391,22 @@ static bool is_dtors(const char *at, const void *object, const void *former)
 	return first && first != former && first->object == object && first->next == former;
 }
 
+/* Leaves blocks of this size in malloc's lists, so that the thread's next two allocations of it
+ * succeed. */
+static bool spare_blocks(size_t bytes)
+{
+	void *volatile blocks[SPARE_BLOCKS];
+	bool all = true;
+
+	for (int i = 0; i < SPARE_BLOCKS; i++) {
+		blocks[i] = malloc(bytes);
+		all = all && blocks[i];
+	}
+	for (int i = 0; i < SPARE_BLOCKS; i++)
+		free(blocks[i]);
+	return all;
+}
+
 /* The only word that changes when a destructor is added.  Before that one is added, so that libc
  * has noted the module. */
 static void look_at_dtors(char *tp)
@@ -401,7 +422,8 @@ static void look_at_dtors(char *tp)
 	if (!found || !libcs.from || libcs.bytes > sizeof(before))
 		return;
 	memcpy(&add, &found, sizeof(add));
-	if (add(key_ended, &first, &real))
+	real.no_memory = !spare_blocks(sizeof(struct tls_dtor));
+	if (real.no_memory || add(key_ended, &first, &real))
 		return;
 	memcpy(before, libcs.from, libcs.bytes);
 	if (add(key_ended, &second, &real))
@@ -658,7 +680,9 @@ static int look_at_threads(const char **wrong)
 		return err;
 	wait_for(&real.was_read);
 	*wrong = real.wrong;
-	if (!*wrong)
+	if (real.no_memory)
+		err = -EAGAIN;
+	if (!err && !*wrong)
 		err = look_at_detached_thread(wrong);
 	if (!err && !*wrong)
 		err = try_lock_of_list(wrong);
@@ -684,6 +708,7 @@ static int look(const char **wrong)
 	int err;
 
 	real.wrong = NULL;
+	real.no_memory = false;
 	real.bytes = PROBE_STACK;
 	dl_iterate_phdr(add_locals, &real.bytes);
 	real.bytes = round_up(real.bytes, PAGE);

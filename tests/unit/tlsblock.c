@@ -12,20 +12,38 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/san.h"
 #include "base/tls.h"
+#include "child.h"
 #include "machine/tlsblock.h"
 #include "machine/tlslayout.h"
 
 /* --- a libc with something else in it --- */
 
 static const char *missing, *other_size, *moved;
-static bool no_fsgsbase;
+static bool no_fsgsbase, uses_up_heap;
+
+enum { HEAP_ROOM = 4 << 20, NO_LIMIT = 77 };
+
+/* Allocates until malloc fails for each size. */
+static void use_up_heap(void)
+{
+	size_t sum = 0;
+
+	for (size_t bytes = HEAP_ROOM; bytes >= sizeof(void *); bytes /= 2)
+		for (void *volatile block = malloc(bytes); block; block = malloc(bytes)) {
+			sum += bytes;
+			if (sum > 4 * (size_t)HEAP_ROOM)
+				_exit(NO_LIMIT);
+		}
+}
 
 void *__real_dlsym(void *handle, const char *name);
 unsigned long __real_getauxval(unsigned long type);
@@ -37,6 +55,8 @@ void *__wrap_dlsym(void *handle, const char *name)
 
 	if (missing && strcmp(name, missing) == 0)
 		return NULL;
+	if (uses_up_heap && strcmp(name, "__cxa_thread_atexit_impl") == 0)
+		use_up_heap();
 	for (int i = 0; i < 2; i++) {
 		const char *changed = i ? moved : other_size;
 
@@ -409,9 +429,45 @@ TEST(tlsblocks_and_threads_are_made_at_once)
 	CHECK_EQ(setuid(getuid()), 0);
 }
 
-/* --- a child without libc's fork --- */
-
 #if defined(__GLIBC__) && !defined(SAN_ADDRESS) && !defined(SAN_THREAD)
+
+/* --- without memory --- */
+
+static size_t mapped_bytes(void)
+{
+	size_t pages = 0;
+	FILE *f = fopen("/proc/self/statm", "r");
+
+	CHECK(f != NULL);
+	CHECK_EQ(fscanf(f, "%zu", &pages), 1);
+	fclose(f);
+	return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void probe_without_memory(void)
+{
+	size_t bytes = mapped_bytes() + HEAP_ROOM;
+	struct rlimit limit = { bytes, bytes };
+
+	CHECK_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+	uses_up_heap = true;
+	_exit(tlsblock_probe(&why) == -EAGAIN ? 0 : 1);
+}
+
+TEST(tlsblock_probe_without_memory_returns_eagain)
+{
+	char text[512];
+
+	need_blocks_in_child();
+	int status = child_says(probe_without_memory, text, sizeof(text));
+
+	if (WIFEXITED(status) && WEXITSTATUS(status) == NO_LIMIT)
+		check_skip("RLIMIT_AS has no effect");
+	if (status)
+		check_failed("status %x: %s", (unsigned)status, text);
+}
+
+/* --- a child without libc's fork --- */
 
 /* Is b the only thread in the list, and the list whole? */
 static bool is_alone(const struct tlsblock *b)
