@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -171,13 +172,18 @@ TEST(runq_overflow_of_second_ring_reads_slots_before_reuse)
 	gq_fini();
 }
 
-static int steps, steals_at;     /* the step at which the thief steals */
-static struct g *stolen, *taken; /* by the thief, by the owner */
+static bool acted, acts_on_first; /* in a child: the thief has stolen; from the first ring */
+static struct g *stolen, *taken;  /* by the thief, by the owner */
 
+/* The operations on the second ring leave the first one alone. */
 static void steal_once(void)
 {
-	if (steps++ == steals_at)
+	if (!acted && step_fork()) {
+		acted = true;
 		stolen = runq_steal(&other, &owner, false);
+		if (!acts_on_first)
+			step_stop();
+	}
 	CHECK(runq_len(&owner) <= RUNQ_SIZE);
 }
 
@@ -263,11 +269,19 @@ static void yield_slowly(int n)
 	owner.yield_room = RUNQ_SIZE;
 }
 
+/* The end of a case, or of a child that has acted at one instruction. */
+static void expect_all_in(int n)
+{
+	expect_all(n);
+	if (acted)
+		_exit(0);
+}
+
 /*
- * The thief steals at the k-th instruction of the owner's operation. Returns false if there is no
- * k-th.
+ * The thief steals at each instruction of the owner's operation, and the operation continues: in a
+ * child of the process each.  The parent continues without a thief.
  */
-static bool steal_at(void (*op)(int n), int n, int k)
+static void steal_at_any_instruction_of(void (*op)(int n), int n)
 {
 	bool second = op == take_one_yielded || op == begin_round || op == yield_one_more ||
 		      op == yield_slowly;
@@ -277,20 +291,19 @@ static bool steal_at(void (*op)(int n), int n, int k)
 		(second ? runq_yield : runq_put)(&owner, &greens[i]);
 	owner.room = owner.yield_room = (uint32_t)n; /* the rings have no more room */
 	stolen = taken = NULL;
-	steps = 0;
-	steals_at = k;
+	acts_on_first = !second;
 	STEP(steal_once, op(n));
-	expect_all(n + (op == put_one_more || op == put_one_first || op == yield_one_more ||
-			op == yield_slowly));
-	return k < steps;
+	if (second)
+		CHECK(owner.runqhead == start && owner.runqtail == start);
+	expect_all_in(n + (op == put_one_more || op == put_one_first || op == yield_one_more ||
+			   op == yield_slowly));
 }
 
 static void steal_at_any_instruction(void (*op)(int n), int most)
 {
 	CHECK_EQ(gq_init(1024), 0);
 	for (int n = 1; n <= most; n++)
-		for (int k = 0; steal_at(op, n, k); k++)
-			;
+		steal_at_any_instruction_of(op, n);
 	gq_fini();
 }
 
@@ -321,9 +334,6 @@ enum { YIELDED_MOST = 2 };
 enum { YIELDED_MOST = 5 };
 #endif
 
-/* A round has more instructions: 5 Gs take 23 s. */
-enum { ROUND_MOST = YIELDED_MOST < 3 ? YIELDED_MOST : 3 };
-
 TEST(runq_steal_at_any_instruction_of_get_yielded_takes_each_once)
 {
 	steal_at_any_instruction(take_one_yielded, YIELDED_MOST);
@@ -341,69 +351,54 @@ TEST(runq_steal_at_any_instruction_of_slow_yield_loses_none)
 
 TEST(runq_steal_at_any_instruction_of_round_end_takes_each_once)
 {
-	steal_at_any_instruction(begin_round, ROUND_MOST);
+	steal_at_any_instruction(begin_round, YIELDED_MOST);
 }
 
-/* The owner takes a G and puts another in front at the k-th instruction of a steal. */
-static int puts_first_at, puts_first_n;
+static int in_ring;
 
 static void put_first_once(void)
 {
-	if (steps++ == puts_first_at) {
+	if (step_fork()) {
+		acted = true;
+		step_stop();
 		take_one(0);
-		put_one_first(puts_first_n);
+		put_one_first(in_ring);
 	}
 }
 
-static bool put_first_at(int n, int k)
+static void take_back_once(void)
+{
+	if (step_fork()) {
+		acted = true;
+		step_stop();
+		take_back_last(in_ring);
+	}
+}
+
+/* The owner acts at each instruction of a steal, in a child each. */
+static void act_at_any_instruction_of_steal(void (*act)(void), int n)
 {
 	begin_rings(UINT32_MAX - 3);
 	for (int i = 0; i < n; i++)
 		runq_put(&owner, &greens[i]);
 	taken = NULL;
-	steps = 0;
-	puts_first_at = k;
-	puts_first_n = n;
-	STEP(put_first_once, stolen = runq_steal(&other, &owner, false));
-	expect_all(n + (k < steps));
-	return k < steps;
+	in_ring = n;
+	STEP(act, stolen = runq_steal(&other, &owner, false));
+	expect_all_in(n + (acted && act == put_first_once));
 }
 
+/* It takes a G, and puts another in front. */
 TEST(runq_put_first_at_any_instruction_of_steal_loses_none)
 {
 	for (int n = 1; n <= 5; n++)
-		for (int k = 0; put_first_at(n, k); k++)
-			;
+		act_at_any_instruction_of_steal(put_first_once, n);
 }
 
-static int takes_back_at, in_ring;
-
-static void take_back_once(void)
-{
-	if (steps++ == takes_back_at)
-		take_back_last(in_ring);
-}
-
-/* The owner takes back its last G at the k-th instruction of a steal. */
-static bool take_back_at(int n, int k)
-{
-	begin_rings(UINT32_MAX - 3);
-	for (int i = 0; i < n; i++)
-		runq_put(&owner, &greens[i]);
-	taken = NULL;
-	steps = 0;
-	takes_back_at = k;
-	in_ring = n;
-	STEP(take_back_once, stolen = runq_steal(&other, &owner, false));
-	expect_all(n);
-	return k < steps;
-}
-
+/* It takes back its last G. */
 TEST(runq_take_back_at_any_instruction_of_steal_takes_each_once)
 {
 	for (int n = 1; n <= 5; n++)
-		for (int k = 0; take_back_at(n, k); k++)
-			;
+		act_at_any_instruction_of_steal(take_back_once, n);
 }
 
 /* --- wakers: PARK-5 --- */
@@ -584,9 +579,11 @@ static void fill_and_close(void)
 static void *other_thread(void *arg)
 {
 	for (uint32_t i = 1;; i += 2) {
-		while (ld_acq(&round) != i)
+		while (ld_acq(&round) != i) {
 			if (ld_acq(&round) == UINT32_MAX)
 				return arg;
+			sched_yield();
+		}
 		other_op();
 		st_rel(&round, i + 1);
 	}
@@ -600,8 +597,14 @@ static void run_other_at_countdown(void)
 		return;
 	add_seq(&round, 1);
 	while (ld_acq(&round) % 2)
-		;
+		sched_yield();
+	if (ld_rlx(&tried->closed))
+		step_stop();
 }
+
+/* A try ends so many instructions before the countdown: no later countdown ends during one, even if
+ * a path is a little longer. */
+enum { SPARE = 50 };
 
 /*
  * Calls try on a new channel and runs op on the other thread after every possible number of
@@ -618,7 +621,8 @@ static void try_while(void (*op)(void), gmp_chan *(*make)(void), int (*try)(char
 #endif
 	other_op = op;
 	CHECK_EQ(pthread_create(&t, NULL, other_thread, NULL), 0);
-	for (int i = 0; i < 300; i++) {
+	countdown = 0;
+	for (int i = 0; i < 300 && countdown < SPARE; i++) {
 		char e = 'x';
 		int err = 1;
 
