@@ -543,9 +543,9 @@ static const struct test tests[] = {
 	TEST_OF(mget_answers_take_bounded_memory),
 	TEST_OF(unread_values_are_shared),
 	TEST_OF(requests_are_bounded),
-	TEST_OF(idle_clients_are_closed),
-	TEST_OF(clients_that_do_not_read_are_closed),
-	TEST_OF(steady_slow_reader_gets_whole_value),
+	TEST_THAT_WAITS(idle_clients_are_closed),
+	TEST_THAT_WAITS(clients_that_do_not_read_are_closed),
+	TEST_THAT_WAITS(steady_slow_reader_gets_whole_value),
 };
 
 int main(int argc, char **argv)

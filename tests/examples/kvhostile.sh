@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # kvserver holds its limits against hostile clients. $2 is the architecture.
-# It compares times: it needs a CPU.
+# It compares times: it needs half a CPU.
 . "$(dirname "$0")/lib.bash"
 
 kvserver=$build/examples/kvserver

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: MIT
 # kvserver --arch reactor holds its limits against hostile clients.
-# It compares times: it needs a CPU.
+# It compares times: it needs half a CPU.
 exec bash "$(dirname "$0")/kvhostile.sh" "$1" reactor

@@ -31,6 +31,8 @@ _Noreturn void fail(const char *what)
 	fprintf(stderr, "FAILED %s: %s\n", test_name, what);
 	if (server_pid > 0)
 		kill(server_pid, SIGKILL);
+	while (wait(NULL) > 0) /* tests that wait end by themselves, and then their servers */
+		;
 	exit(1);
 }
 
@@ -316,8 +318,59 @@ static bool is_wanted(const char *name, int count, char **names)
 	return count == 0;
 }
 
+static void run_test(const struct test *t)
+{
+	test_name = t->name;
+	fprintf(stderr, "%s\n", test_name);
+	start_server(0);
+	t->run();
+	end_server();
+}
+
+/* The process of a test that waits, and what it prints. */
+struct waiting {
+	pid_t pid;
+	FILE *output;
+};
+
+static struct waiting begin_waiting(const struct test *t)
+{
+	struct waiting w = { .output = tmpfile() };
+
+	test_name = t->name;
+	if (!w.output)
+		fail("no temporary file");
+	w.pid = fork();
+	if (w.pid < 0)
+		fail("fork");
+	if (w.pid == 0) {
+		dup2(fileno(w.output), 2);
+		run_test(t);
+		exit(0);
+	}
+	return w;
+}
+
+static void end_waiting(const struct test *t, struct waiting *w)
+{
+	char line[512];
+	int status;
+
+	test_name = t->name;
+	if (waitpid(w->pid, &status, 0) != w->pid)
+		fail("waitpid");
+	rewind(w->output);
+	while (fgets(line, sizeof(line), w->output))
+		fputs(line, stderr);
+	fclose(w->output);
+	if (status != 0)
+		fail("beside the others");
+}
+
 int run_tests(const struct test *tests, size_t n, int argc, char **argv)
 {
+	struct waiting waiting[16];
+	size_t n_waiting = 0;
 	int names = 0;
 
 	while (1 + names < argc && strcmp(argv[1 + names], "--") != 0)
@@ -328,14 +381,19 @@ int run_tests(const struct test *tests, size_t n, int argc, char **argv)
 	}
 	server_argv = argv + names + 2;
 	for (size_t i = 0; i < n; i++) {
-		if (!is_wanted(tests[i].name, names, argv + 1))
+		if (!tests[i].waits || !is_wanted(tests[i].name, names, argv + 1))
 			continue;
-		test_name = tests[i].name;
-		fprintf(stderr, "%s\n", test_name);
-		start_server(0);
-		tests[i].run();
-		end_server();
+		if (n_waiting == sizeof(waiting) / sizeof(waiting[0]))
+			fail("too many tests that wait");
+		waiting[n_waiting++] = begin_waiting(&tests[i]);
 	}
+	for (size_t i = 0; i < n; i++)
+		if (!tests[i].waits && is_wanted(tests[i].name, names, argv + 1))
+			run_test(&tests[i]);
+	n_waiting = 0;
+	for (size_t i = 0; i < n; i++)
+		if (tests[i].waits && is_wanted(tests[i].name, names, argv + 1))
+			end_waiting(&tests[i], &waiting[n_waiting++]);
 	fprintf(stderr, "all passed\n");
 	return 0;
 }

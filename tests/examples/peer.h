@@ -3,7 +3,8 @@
  * Functions that the test clients of the servers of examples/ share.
  *
  * A client runs its tests one after the other. Each gets a server of its own on a free port, talks
- * to it over plain blocking sockets, and ends it with SIGTERM, which must give status 0.
+ * to it over plain blocking sockets, and ends it with SIGTERM, which must give status 0. Tests that
+ * wait for seconds run beside the others, each in a process of its own.
  *
  *   CLIENT [TEST...] -- SERVER [OPTION...]
  */
@@ -20,10 +21,15 @@
 struct test {
 	const char *name;
 	void (*run)(void);
+	bool waits; /* most of its time, for a timeout of the server or as a slow client */
 };
 #define TEST_OF(function)                                                                          \
 	{                                                                                          \
-#function, function                                                                \
+#function, function, false                                                         \
+	}
+#define TEST_THAT_WAITS(function)                                                                  \
+	{                                                                                          \
+#function, function, true                                                          \
 	}
 
 /* The main function of a client: the tests that argv names before "--", or all. The exit status. */
