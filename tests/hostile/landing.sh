@@ -3,6 +3,8 @@
 #
 # Built with GMP_IBT, the library has a landing pad wherever an indirect branch may arrive
 # (docs/security.md), and runs.
+#
+#   LTO_BUILD   a build of lto.sh, whose flags ask for GMP_IBT; without it, one is made here
 . "$(dirname "$0")/lib.sh"
 need_shared
 [ "$(uname -m)" = x86_64 ] || skip "indirect branch tracking of x86-64"
@@ -49,11 +51,16 @@ if readelf -WS "$scratch/planted/libgmprt.so" | grep -qF .relr.dyn; then # ld 2.
 	finds 'inner (in a packed relocation): no endbr64'
 fi
 
-build=$scratch/ibt
-cmake -S "$root" -B "$build" -G Ninja -DCMAKE_C_COMPILER="$cc" -DCMAKE_BUILD_TYPE=Debug \
-	-DCMAKE_C_FLAGS_DEBUG=-O1 -DGMP_IBT=ON -DGMP_TOOLS=OFF >"$scratch/out" 2>&1 ||
-	{ show; fail "cmake"; }
-ninja -j 2 -C "$build" gmprt gmprt_static >"$scratch/out" 2>&1 || { show; fail "ninja"; }
+if [ -e "${LTO_BUILD:-}/libgmprt.a" ]; then
+	build=$LTO_BUILD
+	grep -q '^GMP_IBT:BOOL=ON' "$build/CMakeCache.txt" || fail "lto.sh builds without GMP_IBT"
+else
+	build=$scratch/ibt
+	cmake -S "$root" -B "$build" -G Ninja -DCMAKE_C_COMPILER="$cc" -DCMAKE_BUILD_TYPE=Debug \
+		-DCMAKE_C_FLAGS_DEBUG=-O1 -DGMP_IBT=ON -DGMP_TOOLS=OFF >"$scratch/out" 2>&1 ||
+		{ show; fail "cmake"; }
+	ninja -j 2 -C "$build" gmprt gmprt_static >"$scratch/out" 2>&1 || { show; fail "ninja"; }
+fi
 "$root/scripts/check-landing" "$build" || fail "landing pads"
 program everything.c
 holds "$scratch/everything"

@@ -3,6 +3,8 @@
 #
 # gmp builds with the CFLAGS and LDFLAGS of distributions, including -flto. The link of the floors
 # still rejects an upward call, and programs that are compiled with these flags work.
+#
+#   LTO_BUILD   a folder for the build, which stays there (landing.sh uses it)
 . "$(dirname "$0")/lib.sh"
 need_shared # both libraries are built here
 command -v ninja >/dev/null || skip "no ninja"
@@ -16,20 +18,22 @@ for with in "" -fuse-ld=lld none; do
 done
 ld="$ld $with"
 
+lto=${LTO_BUILD:-$scratch/lto}
+rm -rf "$lto"
 mkdir "$scratch/src"
 tar -C "$root" --exclude=./build --exclude=./.git -cf - . | tar -C "$scratch/src" -xf -
 configure() {
-	env CC="$cc" CFLAGS="$flags" LDFLAGS="$ld" cmake -S "$scratch/src" -B "$scratch/lto" \
+	env CC="$cc" CFLAGS="$flags" LDFLAGS="$ld" cmake -S "$scratch/src" -B "$lto" \
 		-G Ninja -DCMAKE_INTERPROCEDURAL_OPTIMIZATION=$1 -DGMP_TESTS=ON ||
 		fail "cmake"
 }
-make() { ninja -C "$scratch/lto" "$@"; }
+make() { ninja -C "$lto" "$@"; }
 floors=$(echo floor_link_{0..6})
 for ipo in OFF ON; do
 	configure $ipo >"$scratch/log" 2>&1
 	make $floors gmprt gmprt_static >"$scratch/log" 2>&1 ||
 		{ tail -n 30 "$scratch/log"; fail "with $flags, IPO $ipo: it does not build"; }
-	build=$scratch/lto
+	build=$lto
 	for link in shared static; do
 		program everything.c $flags $ld
 		holds "$scratch/everything"

@@ -3,7 +3,7 @@
 #
 # The conformance tests on green threads under GMP_DEBUG=chaos (variant/chaos.h), with one seed the
 # cases on two Ps only.  Cases of calls that the kernel does not restart skip themselves: chaos ends
-# such a call with EINTR.
+# such a call with EINTR.  Two run at a time: it needs a CPU.
 #
 #   chaos.sh BUILD [SEEDS]      (default 1)
 set -u

@@ -3,7 +3,7 @@
 #
 # gmp-run: the child of a fork starts a runtime at its first pthread_create, and so does its child;
 # pthread_exit of its first thread waits for the others.  The cases of programs/forks.c print the
-# same as natively.
+# same as natively.  It computes for seconds: it needs a CPU.
 #
 #   run_fork.sh BUILD
 set -euo pipefail

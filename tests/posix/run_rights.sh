@@ -3,6 +3,7 @@
 #
 # gmp-run: a change of capabilities, securebits, no_new_privs or a Landlock domain by a green thread
 # holds on all OS threads, so the next call of setgroups fails on all of them, as natively.
+# It computes for seconds: it needs a CPU.
 #
 #   run_rights.sh BUILD
 set -euo pipefail

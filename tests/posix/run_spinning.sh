@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # gmp-run: threads that spin, and a sleep beside threads that compute, take not much longer than
-# natively.
+# natively.  It needs a CPU.
 #
 #   run_spinning.sh BUILD
 #
