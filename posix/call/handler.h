@@ -131,7 +131,7 @@ static inline bool handler_restarts(void)
 }
 
 /* Around code that no handler may interrupt, since siglongjmp would leave a lock of it.  Sections
- * may nest, and do not wait: SIGTAB-7 of disposition.c. */
+ * may nest, and do not wait: SIGTAB-7 of signal/trampoline.c. */
 static inline void signals_hold(void)
 {
 	gmp__signal_state()->holds++;

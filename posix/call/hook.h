@@ -85,8 +85,8 @@ static inline void hook_block_end(void)
 /*
  * The same, in blocking code repeated after an EINTR for which no handler of the caller has run:
  * the signal was for the green thread that the OS thread ran before (kill.c), or was forwarded
- * (receiver.c).  Not for calls with a time to wait as an argument, nor for close and connect, which
- * have begun by then.  A timeout of the socket begins again.
+ * (trampoline.c).  Not for calls with a time to wait as an argument, nor for close and connect,
+ * which have begun by then.  A timeout of the socket begins again.
  */
 #define HOOK_REPEATING(call)                                                                       \
 	HOOK_BLOCKING(({                                                                           \

@@ -12,7 +12,7 @@ static inline uint64_t mask_bit(int signo)
 	return (uint64_t)1 << (signo - 1);
 }
 
-/* The signals that the kernel raises for a write: SIGTAB-9 of disposition.c. */
+/* The signals that the kernel raises for a write: SIGTAB-9 of signal/trampoline.c. */
 static inline uint64_t mask_of_writes(void)
 {
 	return mask_bit(SIGPIPE) | mask_bit(SIGXFSZ);

@@ -278,7 +278,7 @@ static int ms_until(int64_t deadline)
 
 /* If another OS thread takes the signal that the kernel woke this one for, poll(2) continues, and
  * epoll_wait(2) returns EINTR.  It is repeated until a handler has run here: the other OS thread
- * belongs to the runtime, and has forwarded the signal (receiver.c). */
+ * belongs to the runtime, and has forwarded the signal (trampoline.c). */
 static int epoll_blocking(int fd, struct epoll_event *events, int n, int64_t deadline,
 			  const sigset_t *mask)
 {

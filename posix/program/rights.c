@@ -52,7 +52,7 @@
 #include "base/os.h"
 #include "posix/call/hook.h"
 #include "posix/call/user.h"
-#include "posix/signal/disposition.h"
+#include "posix/signal/sigtable.h"
 #include "posix/thread/registry.h"
 
 /* ANSWER_NS, BEGIN_NS: how often the caller checks whether T is gone, or a thread has begun.  Not

@@ -58,10 +58,10 @@
 #include <string.h>
 
 #include "base/os.h"
-#include "posix/signal/disposition.h"
 #include "posix/signal/kill.h"
 #include "posix/signal/mask.h"
-#include "posix/signal/receiver.h"
+#include "posix/signal/sigtable.h"
+#include "posix/signal/sigthread.h"
 #include "posix/thread/outside.h"
 #include "posix/thread/registry.h"
 #include "posix/thread/upcalls.h"
@@ -336,7 +336,7 @@ static bool adopt(void)
 	}
 	st_rlx(&program.forked, (struct thread *)NULL);
 	enter_first(t);
-	receiver_adopt();
+	sigthread_adopt();
 	return true;
 }
 

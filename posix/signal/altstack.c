@@ -5,7 +5,7 @@
  * The kernel's setting is the OS thread's.  A green thread that changed it would change it for all
  * others, and it would stay after the green thread has ended and freed that memory.  So the setting
  * is in the signal_state of the green thread, and handlers run on the alternate stack of the OS
- * thread (disposition.c).  They cannot run on the stored one: the kernel would then begin a second
+ * thread (trampoline.c).  They cannot run on the stored one: the kernel would then begin a second
  * signal at the top of the OS thread's stack, where the trampoline of the first one still runs.
  */
 #include <signal.h>

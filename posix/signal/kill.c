@@ -3,7 +3,7 @@
  * Signals of pthread_kill and raise: pending for one green thread until it takes them.
  *
  * The kernel knows OS threads only.  So each record of a thread has a set `killed` of signals that
- * are pending for it.  The signal thread of receiver.c brings them to the green thread T, wherever
+ * are pending for it.  The signal thread (sigthread.c) brings them to the green thread T, wherever
  * it is, and repeats that until T has taken them: a note that it sends is a hint, which may come
  * late, twice, or not at all.
  *
@@ -67,7 +67,6 @@
 #include "base/lock.h"
 #include "base/os.h"
 #include "posix/call/point.h"
-#include "posix/signal/disposition.h"
 #include "posix/signal/receiver.h"
 #include "posix/signal/siginfo.h"
 
@@ -366,13 +365,13 @@ static enum delivery send_notes(const struct attempt *a)
  * the process, which no receiver admits, would block the signal again (route_blocked_sig). */
 static void handle_here(pthread_t to)
 {
-	for (int signo = 1; signo <= 64; signo++) {
+	for (int signo = 1; signo <= SIGNALS; signo++) {
 		if (!take_admitted(to, signo))
 			continue;
 		siginfo_t info = siginfo_make_sig(signo, SI_TKILL);
 
 		siginfo_send_for_thread_sig(os_thread_id(), signo, &info);
-		mask_unblock(signo);
+		signal_unblock(signo);
 	}
 }
 
@@ -509,7 +508,7 @@ static bool run_one(struct thread *t, int signo)
 	if (action == ACTION_IGNORE)
 		return take(t, signo) || true;
 	if (!handler_runs()) /* otherwise the kernel blocks what the handler's action names */
-		mask_unblock(signo);
+		signal_unblock(signo);
 	if (action == ACTION_DEFAULT && take(t, signo))
 		syscall(SYS_tgkill, getpid(), os_thread_id(), signo);
 	else if (action == ACTION_HANDLER)
@@ -720,7 +719,7 @@ HOOK int kill(pid_t pid, int signo)
 	if (action == ACTION_IGNORE)
 		return LIBC(kill)(pid, signo);
 	siginfo_t info = siginfo_make_sig(signo, SI_USER);
-	mask_unblock(signo);
+	signal_unblock(signo);
 	if (siginfo_send_for_thread_sig(os_thread_id(), signo, &info) == 0)
 		return 0;
 	errno = saved;

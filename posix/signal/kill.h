@@ -5,7 +5,7 @@
 
 #include <signal.h>
 
-#include "posix/signal/disposition.h"
+#include "posix/signal/sigtable.h"
 #include "posix/thread/registry.h"
 
 /* --- senders --- */

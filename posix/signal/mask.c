@@ -38,23 +38,17 @@
 #include "posix/call/handler.h"
 #include "posix/call/hook.h"
 #include "posix/call/user.h"
-#include "posix/signal/disposition.h"
 #include "posix/signal/kill.h"
 #include "posix/signal/receiver.h"
 #include "posix/signal/siginfo.h"
+#include "posix/signal/sigtable.h"
+#include "posix/signal/sigthread.h"
 
 /* SIGKILL and SIGSTOP, and what libc never blocks. */
 #define NEVER_BLOCKED                                                                              \
 	(mask_bit(SIGKILL) | mask_bit(SIGSTOP) | mask_bit(SIG_CANCEL) | mask_bit(SIG_SETXID))
 
 enum { RESCUED_MOST = 16 };
-
-void mask_unblock(int signo)
-{
-	sigset_t only = mask_set(mask_bit(signo));
-
-	LIBC(pthread_sigmask)(SIG_UNBLOCK, &only, NULL);
-}
 
 /* The caller, also in blocking code, has a mask of its own. */
 static bool has_own_mask(void)
@@ -166,7 +160,7 @@ static void set_receivers_mask(struct receiver *r, uint64_t mask, uint64_t befor
 	bool tell = receiver_set_mask(r, mask);
 
 	if (~mask & before)
-		receiver_begin();
+		sigthread_begin();
 	mask_apply();
 	if (tell)
 		receiver_tell();

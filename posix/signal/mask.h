@@ -6,9 +6,6 @@
 #include "posix/call/hook.h"
 #include "posix/call/sigset.h"
 
-/* The calling OS thread admits the signal: a pending one is handled before this returns. */
-void mask_unblock(int signo);
-
 /* Add bits to the mask of the calling green thread.  Returns the mask from before. */
 uint64_t mask_block(uint64_t bits);
 void mask_restore(uint64_t mask);

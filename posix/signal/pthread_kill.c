@@ -13,8 +13,9 @@
 #include "posix/signal/mask.h"
 #include "posix/signal/receiver.h"
 #include "posix/signal/siginfo.h"
+#include "posix/signal/sigthread.h"
 
-enum { SIGNALS = 64, FIRST_OF_LIBC = 32, LAST_OF_LIBC = 33 };
+enum { FIRST_OF_LIBC = 32, LAST_OF_LIBC = 33 };
 
 static int send_signal(int tid, int sig, const union sigval *value)
 {
@@ -82,7 +83,7 @@ static int signal_thread(pthread_t self, int sig, const union sigval *value)
 
 	if (s.by_kill) {
 		if (hook_how() == HOOK_PARK)
-			receiver_begin();
+			sigthread_begin();
 		s.action = signal_action(sig);
 	}
 	if (!find_target(self, &s))
@@ -100,7 +101,7 @@ static bool signal_self(int sig)
 	if (!is_valid(sig) || !sig)
 		return false;
 	if (hook_how() == HOOK_PARK && mask_to_inherit() & mask_bit(sig))
-		receiver_begin(); /* it becomes pending: kill_takes */
+		sigthread_begin(); /* it becomes pending: kill_takes */
 	return kill_self(sig);
 }
 

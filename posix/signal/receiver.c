@@ -4,8 +4,8 @@
  *
  * On OS threads, the kernel chooses a thread that does not block the signal, and prefers the main
  * thread.  A handler that ends a wait of it with EINTR is how programs stop an accept loop or a
- * pause.  Green threads have no kernel thread of their own, so the trampoline (disposition.c) asks
- * receiver_route_sig, and the signal thread wakes the receiver:
+ * pause.  Green threads have no kernel thread of their own, so the trampoline (trampoline.c)
+ * chooses the receiver, and the signal thread (sigthread.c) wakes it:
  *
  *   trampoline, on any OS thread           signal thread                  receiver, a G
  *    1 choose the receiver; if it is the    1 wait for SIG_FORWARD
@@ -26,11 +26,6 @@
  * store in step 3.  A signal that comes before step 1 is handled where the receiver runs, as
  * natively, and the wait begins.  The kernel queues the signals to the signal thread in order.
  *
- * A signal that no receiver admits is blocked: an OS thread of the runtime that gets it adds it to
- * the mask of the interrupted code, which blocks it from then on, and sends it to the process
- * again.  It ends up pending, where sigwait, signalfd and sigpending find it, or on an external
- * thread that admits it.
- *
  * Invariants
  *   Lifetime: the signal thread uses a g struct inside rt_enter only, and only of the present run.
  *   RECEIVER-1  Receivers are the first green thread of gmp_run, the main one, and each other
@@ -41,44 +36,30 @@
  *   RECEIVER-3  While its receiver is busy, no handler runs on a green thread: it is about to take
  *               the lock, or inside the runtime.  The same holds in a P section of its M.
  *               siglongjmp from a handler leaves neither.
- *   RECEIVER-4  The signal thread admits all signals of `admitted`, so one OS thread always does.
- *               It forwards to itself.  Its mask follows after that of the receiver which admits a
- *               signal: a pending signal is handled there before pthread_sigmask returns.  Other
- *               threads of the runtime that are no Ms block all signals.
- *   RECEIVER-5  Faults are handled by the OS thread that gets them, and so are signals that were
- *               sent to one thread (si_code SI_TKILL), unless it runs a busy receiver or a thread
- *               in a wait (RECEIVER-3, KILL-3): then they are forwarded.  Those of pthread_kill to
- *               a green thread are brought to it by kill.c.
  *   RECEIVER-6  A signal is sent to the OS thread of a running receiver only if that thread does
  *               not block it (/proc/self/task/TID/status): it would be pending there for good.
- *
- * SIG_FORWARD is a signal of libc (SIGCANCEL), which is sent to the signal thread by nothing else,
- * and which is blocked there.  siginfo.c packs the siginfo, settle.c waits for signals.
- *
- * Rejected
- *   A pipe to a green thread, as sys/notify.c: a program that closes all fds closes it, too.
- *   All signals blocked on Ms: see monitor/faultsig.c.
+ *   RECEIVER-8  Of a signal below 32, one at most is on its way to the signal thread, as one is
+ *               pending at most in the kernel: a bit of `forwarded` is set until the thread takes
+ *               it.  Otherwise a fast timer fills the kernel's queue, and signals lose their
+ *               siginfo.
+ *   RECEIVER-9  In a call with a mask (ppoll, sigsuspend ...), the kernel's mask of the receiver is
+ *               exchanged later than the receiver's (`swapped` is set before that, and cleared
+ *               after the receiver has its former mask again).  Step 4 waits without bound until
+ *               the OS thread admits the signal: the handler must end that call.
  */
 #include "posix/signal/receiver.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <ucontext.h>
-#include <unistd.h>
 
 #include "base/os.h"
 #include "posix/call/handler.h"
-#include "posix/signal/disposition.h"
-#include "posix/signal/kill.h"
-#include "posix/signal/settle.h"
+#include "posix/call/hook.h"
 #include "posix/signal/siginfo.h"
+#include "posix/signal/sigtable.h"
 
 enum { FIRST_QUEUED = 32 }; /* lower: pending once at most */
-
-enum { THREAD_STACK = 512 * 1024 }; /* handlers may run there */
 
 static struct {
 	struct lock lock;
@@ -86,12 +67,23 @@ static struct {
 	struct receiver *others; /* under the lock */
 	uint64_t admitted;       /* (a) RECEIVER-2; valid while main.run is the present run */
 	uint64_t forwarded;      /* (a) RECEIVER-8 */
+	uint64_t moving;         /* (a) forwarded, and no handler has run: SETTLE-1 */
 	int tid;                 /* (a) of the signal thread; 0: there is none */
-	int forced;              /* (o) of the signal thread: it handles this signal itself */
-	gmp_once start;          /* of the signal thread */
 	bool has_key;            /* under the lock */
 	pthread_key_t key;       /* its destructor ends a receiver */
 } rec;
+
+/* --- to the signal thread --- */
+
+int receiver_thread(void)
+{
+	return ld_rlx(&rec.tid);
+}
+
+void receiver_set_thread(int tid)
+{
+	st_rlx(&rec.tid, tid);
+}
 
 bool receiver_has_thread(void)
 {
@@ -107,27 +99,49 @@ int receiver_wake(void)
 	return err;
 }
 
-/* Returns whether the signal thread gets the signal. */
-static bool forward_sig(const siginfo_t *info)
+static uint64_t queued_once(int signo)
 {
-	int tid = ld_rlx(&rec.tid);
-	uint64_t bit = info->si_signo < FIRST_QUEUED ? mask_bit(info->si_signo) : 0;
+	return signo < FIRST_QUEUED ? mask_bit(signo) : 0;
+}
+
+bool receiver_forward_sig(const siginfo_t *info)
+{
+	int tid = ld_rlx(&rec.tid), signo = info->si_signo;
+	uint64_t bit = queued_once(signo);
 
 	if (!tid)
 		return false;
 	if (bit && or_rlx(&rec.forwarded, bit) & bit)
 		return true; /* RECEIVER-8 */
-	settle_forward_sig(info->si_signo);
+	or_rlx(&rec.moving, mask_bit(signo));
 	if (siginfo_send_to_sig(tid, SIG_FORWARD, info) == 0)
 		return true;
 	and_rlx(&rec.forwarded, ~bit);
-	settle_arrived_sig(info->si_signo);
+	receiver_arrived_sig(signo);
 	return false;
 }
 
-uint64_t receiver_forwarded_sig(void)
+void receiver_forwarded(int signo)
 {
-	return ld_rlx(&rec.forwarded);
+	and_rlx(&rec.forwarded, ~queued_once(signo));
+}
+
+void receiver_arrived_sig(int signo)
+{
+	uint64_t bit = mask_bit(signo);
+
+	if (ld_rlx(&rec.moving) & bit & ~ld_rlx(&rec.forwarded))
+		and_rlx(&rec.moving, ~bit);
+}
+
+bool receiver_is_moving(uint64_t bits)
+{
+	return ld_rlx(&rec.moving) & bits;
+}
+
+void receiver_drop_moving(uint64_t bits)
+{
+	and_rlx(&rec.moving, ~bits);
 }
 
 /* --- receivers --- */
@@ -137,14 +151,14 @@ static bool is_present(const struct receiver *r)
 	return ld_rlx(&r->run) == run_number() && run_is_on();
 }
 
-static bool admits(const struct receiver *r, int signo)
+bool receiver_takes_sig(const struct receiver *r, int signo)
 {
 	return is_present(r) && !(ld_rlx(&r->mask) & mask_bit(signo));
 }
 
 bool receiver_is_mine(int signo)
 {
-	return receiver_self() == &rec.main && admits(&rec.main, signo);
+	return receiver_self() == &rec.main && receiver_takes_sig(&rec.main, signo);
 }
 
 static void update_admitted_locked(void)
@@ -211,6 +225,11 @@ uint64_t receiver_default_mask(void)
 	return ld_rlx(&rec.main.mask);
 }
 
+uint64_t receiver_admitted(void)
+{
+	return is_present(&rec.main) ? ld_rlx(&rec.admitted) : 0;
+}
+
 bool receiver_defers(int signo)
 {
 	uint64_t deferred = ~ld_rlx(&rec.admitted) & ~signal_undeferred();
@@ -220,7 +239,7 @@ bool receiver_defers(int signo)
 
 bool receiver_admits(int signo)
 {
-	return is_present(&rec.main) && ld_rlx(&rec.admitted) & mask_bit(signo);
+	return receiver_admitted() & mask_bit(signo);
 }
 
 static void end_receiver(void *arg)
@@ -289,41 +308,14 @@ bool receiver_set_mask(struct receiver *r, uint64_t mask)
 	return now != before;
 }
 
-/* --- routing: the trampoline --- */
+/* --- a handler --- */
 
-/*
- *   RECEIVER-8  Of a signal below 32, one at most is on its way to the signal thread, as one is
- *               pending at most in the kernel: a bit of `forwarded` is set until the thread takes
- *               it.  Otherwise a fast timer fills the kernel's queue, and signals lose their
- *               siginfo.
- *   RECEIVER-10 The kernel sends the ticks of ITIMER_PROF and ITIMER_VIRTUAL to the OS thread that
- *               uses the CPU.  So the green thread that a tick interrupts handles it, unless that
- *               is busy or in the runtime: then main does.
- */
-
-static bool is_signal_thread_sig(void)
+const struct receiver *receiver_main_sig(void)
 {
-	return os_thread_id() == ld_rlx(&rec.tid);
+	return is_present(&rec.main) ? &rec.main : NULL;
 }
 
-static bool is_runtimes_thread_sig(void)
-{
-	return getm() || gmp__blockedm() || gmp__signal_state()->ours;
-}
-
-/* No receiver admits the signal. */
-static bool route_blocked_sig(int signo, const siginfo_t *info, void *context)
-{
-	if (!is_runtimes_thread_sig())
-		return true;
-	if (mask_of_writes() & mask_bit(signo) && kill_keep_sig(signo, rec.main.gp))
-		return false; /* SIGTAB-9: no OS thread may block it */
-	sigaddset(&((ucontext_t *)context)->uc_sigmask, signo);
-	return siginfo_send_sig(signo, info) != 0;
-}
-
-/* The receiver that is gp, which the handler has interrupted, or NULL. */
-static const struct receiver *interrupted_receiver_sig(const struct g *gp)
+const struct receiver *receiver_of_sig(const struct g *gp)
 {
 	const struct receiver *r = gp && gp == rec.main.gp ? &rec.main : NULL;
 
@@ -332,98 +324,17 @@ static const struct receiver *interrupted_receiver_sig(const struct g *gp)
 	return r && r->gp == gp && is_present(r) ? r : NULL;
 }
 
-/* A signal that was sent to the OS thread. */
-static bool route_to_thread_sig(bool handled, const siginfo_t *info, const struct g *gp)
-{
-	const struct receiver *r = interrupted_receiver_sig(gp);
-	bool busy = (r && ld_rlx(&r->busy)) || kill_is_busy_sig(gp);
-
-	return !handled || !busy || !forward_sig(info);
-}
-
-/* RECEIVER-10 */
-static bool is_own_tick_sig(int signo, const siginfo_t *info, const struct g *gp)
-{
-	if ((signo != SIGPROF && signo != SIGVTALRM) || info->si_code != SI_KERNEL)
-		return false;
-	if (!gp || !green_has_own_tls(gp) || kill_is_busy_sig(gp))
-		return false;
-	const struct receiver *r = interrupted_receiver_sig(gp);
-	const struct signal_state *s = gmp__signal_state();
-	uint64_t mask = s->has_mask ? s->mask : receiver_default_mask();
-
-	return !(mask & mask_bit(signo)) && !(r && ld_rlx(&r->busy));
-}
-
-bool receiver_route_sig(int signo, bool handled, bool for_thread, siginfo_t *info, void *context)
-{
-	if (!is_present(&rec.main) || is_fault_signal(signo))
-		return true;
-	if (is_signal_thread_sig() && rec.forced == signo)
-		return true;
-	const struct g *gp = interrupted_green_sig(context);
-
-	if (for_thread || info->si_code == SI_TKILL)
-		return route_to_thread_sig(handled, info, gp);
-	if (!(ld_rlx(&rec.admitted) & mask_bit(signo)))
-		return route_blocked_sig(signo, info, context);
-	if (!handled) /* its action is one of the process */
-		return true;
-	const struct receiver *r = interrupted_receiver_sig(gp);
-
-	bool for_main = admits(&rec.main, signo);
-
-	if (is_own_tick_sig(signo, info, gp))
-		return true;
-	if (!for_main && !is_runtimes_thread_sig())
-		return true;
-	if (r && (r == &rec.main || !for_main) && admits(r, signo) && !ld_rlx(&r->busy) &&
-	    !kill_is_busy_sig(gp))
-		return true;
-	return !forward_sig(info);
-}
-
 /* --- waits of receivers --- */
 
-/*
- *   RECEIVER-9  In a call with a mask (ppoll, sigsuspend ...), the kernel's mask of the receiver is
- *               exchanged later than the receiver's (`swapped` is set before that, and cleared
- *               after the receiver has its former mask again).  Step 4 waits without bound until
- *               the OS thread admits the signal: the handler must end that call.
- */
-
-void gmp__handler_wait_begin(void)
+void receiver_wait_begin(struct receiver *r)
 {
-	gmp__cputime_stop();
-	if (!signals_used())
-		return;
-	struct receiver *r = receiver_self();
-
-	if (unlikely(r && !ld_rlx(&rec.tid)))
-		receiver_begin(); /* which waits: before the stage of this wait begins (KILL-2) */
-	kill_wait_begin();
-	if (likely(!r))
-		return;
 	st_rlx(&r->busy, 1u);
 	lock(&rec.lock, LR_RECEIVER);
 	r->waits = true;
 	unlock(&rec.lock, LR_RECEIVER);
 }
 
-/* Handle the signal on the calling OS thread, now: the kernel calls the trampoline. */
-static void handle_here(const struct receiver *r, int signo, const siginfo_t *info)
-{
-	if (ld_rlx(&r->mask) & mask_bit(signo)) { /* blocked meanwhile */
-		siginfo_send_sig(signo, info);
-		settle_arrived_sig(signo);
-		return;
-	}
-	mask_unblock(signo);
-	siginfo_send_to_sig(os_thread_id(), signo, info);
-}
-
-/* Step 3.  Returns the stored signal, with *info, or 0. */
-static int end_wait(struct receiver *r, siginfo_t *info)
+int receiver_wait_end(struct receiver *r, siginfo_t *info)
 {
 	lock(&rec.lock, LR_RECEIVER);
 	r->waits = false;
@@ -436,29 +347,7 @@ static int end_wait(struct receiver *r, siginfo_t *info)
 	return signo;
 }
 
-void gmp__handler_wait_end(void)
-{
-	gmp__cputime_start();
-	if (!signals_used())
-		return;
-	struct receiver *r = receiver_self();
-	struct signal_state *s = gmp__signal_state();
-	siginfo_t info;
-	int signo = 0;
-
-	s->ran = false;
-	s->restarts = true;
-	kill_wait_ending();
-	if (unlikely(r != NULL) && r->waits)
-		signo = end_wait(r, &info);
-	kill_wait_ended();
-	mask_apply();
-	if (signo)
-		handle_here(r, signo, &info);
-	kill_run();
-}
-
-/* --- the signal thread --- */
+/* --- a signal of the signal thread --- */
 
 /* RECEIVER-6 */
 struct os_thread_signals receiver_thread_signals(int tid)
@@ -501,9 +390,9 @@ static struct receiver *choose_locked(int signo)
 {
 	struct receiver *r = &rec.main;
 
-	if (admits(r, signo))
+	if (receiver_takes_sig(r, signo))
 		return r;
-	for (r = rec.others; r && !admits(r, signo); r = r->next)
+	for (r = rec.others; r && !receiver_takes_sig(r, signo); r = r->next)
 		;
 	return r;
 }
@@ -547,17 +436,7 @@ static enum delivery deliver_once(int signo, const siginfo_t *info, struct recei
 	return done;
 }
 
-/* Step 5: the trampoline of this thread calls the handler. */
-static void handle_by_thread(int signo, const siginfo_t *info)
-{
-	rec.forced = signo;
-	siginfo_send_to_sig(rec.tid, signo, info);
-	mask_unblock(signo);
-	rec.forced = 0;
-}
-
-/* One attempt, unless the run has ended (NONE). */
-static enum delivery try_deliver(int signo, const siginfo_t *info, struct receiver **stored)
+enum delivery receiver_deliver(int signo, const siginfo_t *info, struct receiver **stored)
 {
 	enum delivery done = NONE;
 
@@ -566,7 +445,7 @@ static enum delivery try_deliver(int signo, const siginfo_t *info, struct receiv
 	if (is_present(&rec.main)) {
 		done = deliver_once(signo, info, stored);
 		if (done == NONE && siginfo_send_sig(signo, info) == 0) { /* blocked meanwhile */
-			settle_arrived_sig(signo);
+			receiver_arrived_sig(signo);
 			done = DONE;
 		}
 	}
@@ -574,87 +453,19 @@ static enum delivery try_deliver(int signo, const siginfo_t *info, struct receiv
 	return done;
 }
 
-static void deliver(int signo, const siginfo_t *info)
+/* --- fork --- */
+
+void receiver_forget_all(void)
 {
-	struct receiver *stored = NULL;
-	enum delivery done;
-	int tries = 0;
-
-	while ((done = try_deliver(signo, info, &stored)) == LATER ||
-	       (done == AGAIN && tries++ < TRIES)) {
-		os_nap(TRY_NS);
-		kill_pass();
-	}
-	if (done != DONE)
-		handle_by_thread(signo, info);
-}
-
-/* RECEIVER-4.  By a system call: libc would leave SIG_FORWARD out. */
-static void signal_thread_mask(void)
-{
-	uint64_t blocked = ~ld_rlx(&rec.admitted) & ~signal_undeferred();
-
-	if (!is_present(&rec.main))
-		blocked = ~UINT64_C(0) & ~signal_undeferred();
-	blocked |= mask_bit(SIG_FORWARD);
-	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, NULL, SIGSET_BYTES);
-}
-
-/* Returns false if the thread got no SIG_FORWARD for ns (0: without bound). */
-static bool next_signal(siginfo_t *info, int64_t ns)
-{
-	uint64_t only = mask_bit(SIG_FORWARD);
-	struct timespec wait = { .tv_nsec = ns };
-
-	return syscall(SYS_rt_sigtimedwait, &only, info, ns ? &wait : NULL, SIGSET_BYTES) ==
-	       SIG_FORWARD; /* EINTR: a trampoline has forwarded a signal */
-}
-
-static void *signal_thread_main(void *arg)
-{
-	siginfo_t info;
-	int64_t ns = 0;
-
-	(void)arg;
-	for (;;) {
-		signal_thread_mask();
-		bool got = next_signal(&info, ns) && !siginfo_is_note_sig(&info);
-
-		if (got) {
-			siginfo_unpack_sig(&info);
-			if (info.si_signo && info.si_signo < FIRST_QUEUED)
-				and_rlx(&rec.forwarded, ~mask_bit(info.si_signo));
-			if (info.si_signo)
-				deliver(info.si_signo, &info);
-		}
-		ns = kill_pass();
-	}
-	return NULL;
-}
-
-static void *signal_thread_start(void *started)
-{
-	gmp__signal_state()->ours = true;
-	signal_thread_mask();
-	st_rlx(&rec.tid, os_thread_id());
-	gmp_sem_release(started, 1);
-	return signal_thread_main(NULL);
-}
-
-/* In the child of a fork. */
-static void forget_signal_thread(void)
-{
-	memset(&rec.lock, 0, sizeof(rec.lock));
+	rec.lock = (struct lock){ 0 };
 	st_rlx(&rec.tid, 0);
 	st_rlx(&rec.forwarded, UINT64_C(0));
-	settle_forget();
+	st_rlx(&rec.moving, UINT64_C(0));
 	st_rlx(&rec.main.run, 0u);
-	rec.start = (gmp_once)GMP_ONCE_INIT;
 	rec.others = NULL;
 }
 
-/* The caller may have been a receiver of the process that forked. */
-static void forget_own_receiver(void)
+void receiver_forget_own(void)
 {
 	struct signal_state *s = gmp__signal_state();
 
@@ -662,40 +473,4 @@ static void forget_own_receiver(void)
 	s->has_mask = false; /* the mask of the OS thread is that of the main receiver */
 	if (rec.has_key)
 		pthread_setspecific(rec.key, NULL);
-}
-
-/* If there is no thread after it, handlers run where they interrupt. */
-static void start_signal_thread(void *unused)
-{
-	static bool registered;
-	gmp_sem started = GMP_SEM_INIT(0);
-	pthread_t t;
-
-	(void)unused;
-	if (!registered)
-		registered = pthread_atfork(NULL, NULL, forget_signal_thread) == 0;
-	settle_begin();
-	/* not counted as a thread of the runtime: its handlers may end waits */
-	if (os_thread_create(&t, signal_thread_start, &started, THREAD_STACK))
-		return;
-	int masked = gmp_cancel_mask(1); /* `started` outlives the release */
-
-	pthread_detach(t);
-	gmp_sem_acquire(&started);
-	if (masked == 0)
-		gmp_cancel_mask(0);
-}
-
-/* Another thread may be starting it: after that, pthread_kill and raise rely on it. */
-void receiver_begin(void)
-{
-	if (!ld_rlx(&rec.tid) && receiver_routes())
-		gmp_once_do(&rec.start, start_signal_thread, NULL);
-}
-
-void receiver_adopt(void)
-{
-	forget_own_receiver();
-	if (signals_used())
-		receiver_begin();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The green threads that handle signals, and the thread that brings signals to them: receiver.c. */
+/* The green threads that handle signals: receiver.c. */
 #ifndef GMP_POSIX_RECEIVER_H
 #define GMP_POSIX_RECEIVER_H
 
@@ -38,12 +38,6 @@ bool receiver_routes(void);
 bool receiver_defers(int signo);
 bool receiver_admits(int signo);
 
-/* The calling thread, an OS thread until now, is the first green thread of a run. */
-void receiver_adopt(void);
-
-/* Begin to bring signals to receivers: start the thread. */
-void receiver_begin(void);
-
 /*
  * What an attempt of the signal thread to bring a signal to a green thread T has done.  It attempts
  * again after TRY_NS.
@@ -70,15 +64,48 @@ struct os_thread_signals {
 };
 struct os_thread_signals receiver_thread_signals(int tid);
 
-/* In the handler of signo on any thread: true if the program's handler must run here; otherwise the
- * signal has been sent to where it belongs.  handled: the program has a handler.  for_thread: the
- * signal was sent by siginfo_send_for_thread_sig. */
-bool receiver_route_sig(int signo, bool handled, bool for_thread, siginfo_t *info, void *context);
-
-/* Signals below 32 that are on their way to the signal thread: RECEIVER-8. */
-uint64_t receiver_forwarded_sig(void);
-
 /* The caller is the main receiver, and admits the signal: one for the process is its own. */
 bool receiver_is_mine(int signo);
+
+/* --- the signal thread --- */
+
+/* Its kernel's id; 0: there is none. */
+int receiver_thread(void);
+void receiver_set_thread(int tid);
+/* What all receivers admit. */
+uint64_t receiver_admitted(void);
+/* It has taken the signal, which was forwarded: RECEIVER-8. */
+void receiver_forwarded(int signo);
+/* Steps 2 to 4.  *stored: NULL at the first attempt.  NONE also if the run has ended. */
+enum delivery receiver_deliver(int signo, const siginfo_t *info, struct receiver **stored);
+
+/* --- the receiver --- */
+
+/* Steps 1 and 3.  The latter, if r->waits, returns the stored signal, with *info, or 0. */
+void receiver_wait_begin(struct receiver *r);
+int receiver_wait_end(struct receiver *r, siginfo_t *info);
+
+/* --- the trampoline, on any thread --- */
+
+/* The main receiver; NULL: there are no receivers. */
+const struct receiver *receiver_main_sig(void);
+/* The receiver that is gp, which the handler has interrupted, or NULL. */
+const struct receiver *receiver_of_sig(const struct g *gp);
+/* r is one of the present run, and does not block the signal. */
+bool receiver_takes_sig(const struct receiver *r, int signo);
+/* Send the signal to the signal thread; false: it does not get it. */
+bool receiver_forward_sig(const siginfo_t *info);
+
+/* Signals that were forwarded, and no handler has run (SETTLE-1).  receiver_arrived_sig: a handler
+ * is about to run, or the signal is pending for the process again. */
+bool receiver_is_moving(uint64_t bits);
+void receiver_arrived_sig(int signo);
+void receiver_drop_moving(uint64_t bits);
+
+/* --- fork --- */
+
+/* In the child.  receiver_forget_own: the caller may have been a receiver of the parent. */
+void receiver_forget_all(void);
+void receiver_forget_own(void);
 
 #endif

@@ -43,9 +43,9 @@
 
 #include "base/os.h"
 #include "posix/call/handler.h"
-#include "posix/signal/disposition.h"
 #include "posix/signal/receiver.h"
 #include "posix/signal/siginfo.h"
+#include "posix/signal/sigtable.h"
 
 /* SETTLE_NS: at a load of 20 on two CPUs the first OS thread did not run for 200 ms.
  * NAP_NS: a part of the time that a signal needs through the signal thread, some 50 us.  NAPS_NS:
@@ -53,7 +53,6 @@
 enum { SETTLE_NS = S, NAP_NS = 20 * US, NAPS_NS = 200 * US, MUTE = 2 };
 
 static struct {
-	uint64_t moving;     /* (a) forwarded, and no handler has run */
 	uint32_t taken;      /* (a) trampolines between b and d */
 	uint32_t asked;      /* (a) questions */
 	uint32_t answered;   /* (a) number of the last question with an answer */
@@ -75,19 +74,6 @@ void settle_take_sig(const void *context)
 void settle_taken_sig(void)
 {
 	add_rel(&settling.taken, -1u); /* ORD(receiver) */
-}
-
-void settle_forward_sig(int signo)
-{
-	or_rlx(&settling.moving, mask_bit(signo));
-}
-
-void settle_arrived_sig(int signo)
-{
-	uint64_t bit = mask_bit(signo);
-
-	if (ld_rlx(&settling.moving) & bit & ~receiver_forwarded_sig())
-		and_rlx(&settling.moving, ~bit);
 }
 
 /* --- the receiver --- */
@@ -152,7 +138,7 @@ static void handle_pending(uint64_t bits)
 
 	while ((signo = take_pending(bits, &info))) {
 		siginfo_unpack_sig(&info);
-		mask_unblock(signo);
+		signal_unblock(signo);
 		siginfo_send_for_thread_sig(os_thread_id(), signo, &info);
 	}
 }
@@ -174,9 +160,9 @@ void settle_after_child(void)
 	handle_pending(bits);
 	int64_t begin = os_now();
 
-	while (ld_acq(&settling.taken) || ld_rlx(&settling.moving) & bits) { /* 4; ORD(receiver) */
+	while (ld_acq(&settling.taken) || receiver_is_moving(bits)) { /* 4; ORD(receiver) */
 		if (os_now() - begin >= SETTLE_NS) {
-			and_rlx(&settling.moving, ~bits);
+			receiver_drop_moving(bits);
 			break;
 		}
 		pause_settling(begin);
@@ -225,7 +211,6 @@ void settle_begin(void)
 
 void settle_forget(void)
 {
-	st_rlx(&settling.moving, UINT64_C(0));
 	st_rlx(&settling.taken, 0u);
 	st_rlx(&settling.unanswered, 0u);
 }

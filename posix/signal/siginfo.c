@@ -5,7 +5,7 @@
  * The kernel forbids si_codes other than negative ones between threads.  So a siginfo is sent with
  * its code, epoch (SIGTAB-6) and number in si_errno, and its si_code tells how it was sent:
  *
- *   CODE_FORWARDED   to a thread, for routing by receiver.c
+ *   CODE_FORWARDED   to a thread, for routing by trampoline.c
  *   CODE_FOR_THREAD  to a thread, which handles it itself (RECEIVER-5)
  *   CODE_DEFERRED    to the process
  *   CODE_NOTE        to a thread: a note of kill.c; nothing is packed
@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "posix/signal/disposition.h"
+#include "posix/signal/sigtable.h"
 
 enum {
 	CODE_FORWARDED = -1000,

@@ -5,11 +5,11 @@
  *
  * sigwait and the like take a signal that all threads block; the kernel gives it to an OS thread in
  * that call, or keeps it pending.  pause and sigsuspend end when a handler has run on the calling
- * thread: receiver.c sends the signal to the OS thread that is in blocking code for its receiver.
+ * thread: sigthread.c sends the signal to the OS thread that is in blocking code for its receiver.
  * The kernel exchanges the mask and sleeps in one step, so no signal is missed in between.
  *
  * These calls fail with EINTR after a handler of the caller only, but the kernel ends them too if
- * another OS thread takes the signal, and sends it again (receiver.c), or after a handler of the
+ * another OS thread takes the signal, and sends it again (trampoline.c), or after a handler of the
  * runtime.  So each call is repeated until a handler of the program has run on this thread.
  */
 #include <signal.h>
@@ -25,6 +25,7 @@
 #include "posix/signal/mask.h"
 #include "posix/signal/receiver.h"
 #include "posix/signal/siginfo.h"
+#include "posix/signal/sigthread.h"
 
 /* A note of kill.c has ended sigtimedwait: a signal may be pending for the caller. */
 static int take_noted(const sigset_t *set, siginfo_t *got)
@@ -210,7 +211,7 @@ static bool parks_for_handler(void)
 {
 	if (!hook_parks())
 		return false;
-	receiver_begin();
+	sigthread_begin();
 	return kill_reaches_caller();
 }
 

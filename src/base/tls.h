@@ -94,7 +94,7 @@ struct cpu_clock {
 };
 
 /* What libgmprt_posix keeps of signals for the calling thread or green thread:
- * posix/signal/disposition.c. */
+ * posix/signal/trampoline.c. */
 struct receiver;
 struct signal_state {
 	uintptr_t low, high;       /* the stack of the handler that runs; high 0: none has run */
