@@ -14,9 +14,11 @@
  * locks that its own handler, which comes later, releases.  atfork_late registers the handler that
  * needs memory.  A child without libc's fork (clone.c) calls both by atfork_copied.
  */
+#include "posix/program/atfork.h"
+
 #include "base/atomic.h"
 #include "posix/call/hook.h"
-#include "posix/thread/registry.h"
+#include "posix/thread/alive.h"
 
 /* What pthread_atfork gives for this library. */
 extern void *__dso_handle __attribute__((visibility("hidden")));

@@ -39,8 +39,8 @@
 
 #include "base/os.h"
 #include "posix/call/user.h"
+#include "posix/program/atfork.h"
 #include "posix/program/vfork.h"
-#include "posix/thread/registry.h"
 
 /* CLONE-3.  Never freed. */
 struct clone_slot {

@@ -21,7 +21,7 @@
  *
  * Rejected: M_ARENA_MAX.  4 arenas instead of 16 change the memory by less than 1 %.
  */
-#include "posix/thread/registry.h"
+#include "posix/thread/alive.h"
 
 enum { MAP_LEAST = 32 << 10 };
 

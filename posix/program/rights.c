@@ -53,7 +53,7 @@
 #include "posix/call/hook.h"
 #include "posix/call/user.h"
 #include "posix/signal/sigtable.h"
-#include "posix/thread/registry.h"
+#include "posix/thread/alive.h"
 
 /* ANSWER_NS, BEGIN_NS: how often the caller checks whether T is gone, or a thread has begun.  Not
  * measured. */

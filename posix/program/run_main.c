@@ -32,9 +32,6 @@
  * thread is an external thread of it.
  *
  * Invariants
- *   PROGRAM-1  `alive` counts the threads of main and of pthread_create that have not left: the
- *              thread that makes it 0 calls exit.  A thread leaves after its destructors; an OS
- *              thread in the last of them (outside.c).
  *   -          In the child of a fork no other thread exists, so nothing of the parent's table is
  *              used there except the record of the caller.  Until step 7 its g struct is the
  *              parent's, of which only the stack and its class are read.
@@ -58,13 +55,14 @@
 #include <string.h>
 
 #include "base/os.h"
+#include "posix/program/atfork.h"
 #include "posix/signal/kill.h"
 #include "posix/signal/mask.h"
 #include "posix/signal/sigtable.h"
 #include "posix/signal/sigthread.h"
-#include "posix/thread/outside.h"
+#include "posix/thread/alive.h"
+#include "posix/thread/later.h"
 #include "posix/thread/registry.h"
-#include "posix/thread/upcalls.h"
 
 /* gmp-run sets it: 1, or once: programs that this one starts run without. */
 #define MARK "GMP_RUN"
@@ -76,70 +74,7 @@ static struct {
 	int (*main)(int argc, char **argv, char **envp);
 	int argc;
 	char **argv, **envp;
-	bool whole;            /* (c) main is a green thread */
-	uint32_t alive;        /* (l) PROGRAM-1 */
-	struct thread *forked; /* (a) the child's first thread until step 7; otherwise NULL */
-} program = { .alive = 1 };
-
-/* --- the end of threads --- */
-
-void program_thread_new(void)
-{
-	threads_lock();
-	program.alive++;
-	threads_unlock();
-}
-
-/* The calling thread is the last one.  t: its record; NULL: an OS thread in its last destructor. */
-static void end_program(const struct thread *t)
-{
-	if (t && program.whole)
-		green_end_locals();
-	exit(0);
-}
-
-static bool leave(void)
-{
-	threads_lock();
-	bool last = --program.alive == 0;
-
-	threads_unlock();
-	return last;
-}
-
-static _Noreturn void main_left(struct thread *t)
-{
-	if (leave())
-		end_program(t);
-	for (;;)
-		gmp_sleep_until(GMP_FOREVER);
-}
-
-/* The function of main returns into exit, that of the first thread of a child ends here. */
-static _Noreturn void main_exits(struct thread *t)
-{
-	thread_end_blocking();
-	thread_begin_exit(t);
-	if (getm()) {
-		green_end_locals();
-		threads_lock();
-		if (t->state == THREAD_JOINABLE)
-			t->state = THREAD_ENDED;
-		else
-			thread_remove(t);
-		threads_unlock();
-		gmp_sem_release(&main_ended, 1);
-	}
-	main_left(t);
-}
-
-void program_thread_left(struct thread *t)
-{
-	if (t && t->is_main)
-		main_exits(t); /* step 9 */
-	if (leave())
-		end_program(t);
-}
+} program;
 
 /* --- main --- */
 
@@ -159,7 +94,7 @@ static void enter_first(struct thread *t)
 static void enter_main(struct thread *t)
 {
 	t->self = pthread_self();
-	program.whole = true;
+	program_begin_whole();
 	enter_first(t);
 }
 
@@ -174,7 +109,7 @@ static void program_main(void *arg)
 	__pthread_unwind_buf_t base;
 
 	if (!getm()) { /* GMP_SCHED=thread: all threads are libc's */
-		outside_count_self();
+		alive_count_self();
 		call_main();
 	}
 	enter_main(t);
@@ -182,7 +117,7 @@ static void program_main(void *arg)
 		__pthread_register_cancel(&base);
 		call_main();
 	}
-	main_exits(t);
+	program_main_left(t);
 }
 
 /* The size of stacks of pthread_create without attributes. */
@@ -277,18 +212,6 @@ HOOK int __libc_start_main(int (*main)(int, char **, char **), int argc, char **
 
 /* --- fork --- */
 
-struct thread *forked_thread(void)
-{
-	return ld_rlx(&program.forked);
-}
-
-struct thread *forked_self(void)
-{
-	struct thread *t = forked_thread();
-
-	return t && t->self == pthread_self() ? t : NULL;
-}
-
 /* PROGRAM-4 */
 static bool may_be_adopted(const struct thread *t)
 {
@@ -334,7 +257,7 @@ static bool adopt(void)
 		give_cancel_state(t);
 		return false;
 	}
-	st_rlx(&program.forked, (struct thread *)NULL);
+	program_adopted();
 	enter_first(t);
 	sigthread_adopt();
 	return true;
@@ -360,11 +283,6 @@ static bool program_is_started(void)
 	return program.main || getenv(MARK);
 }
 
-bool program_is_whole(void)
-{
-	return program.whole;
-}
-
 /* Step 2.  errno stays. */
 static noinline bool begin_runtime(void)
 {
@@ -377,7 +295,7 @@ static noinline bool begin_runtime(void)
 
 static bool program_runs(void)
 {
-	return program.whole && (run_is_on() || begin_runtime()) && likely(!run_has_threads());
+	return program_is_whole() && (run_is_on() || begin_runtime()) && likely(!run_has_threads());
 }
 
 const struct thread_upcalls gmp__thread_up = {
@@ -395,18 +313,16 @@ static void in_child(void)
 	struct g *gp = own_green();
 	struct thread *t = gp ? thread_of(gp) : forked_self(); /* the child of such a child */
 
-	st_rlx(&program.forked, t);
 	kill_forget();
 	threads_forget();
-	program.alive = 1;
-	main_ended = (gmp_sem)GMP_SEM_INIT(0);
+	program_forked(t);
 	if (!t)
 		return;
 	t->is_main = true;
 	t->joiner = t->joins = 0;
 	if (gp && green_has_own_tls(gp))
 		give_cancel_state(t);
-	if (program.whole)
+	if (program_is_whole())
 		tlsblock_keep(block_of_self(t->self));
 }
 
@@ -415,10 +331,10 @@ static void late_in_child(void)
 {
 	struct thread *t = forked_self();
 
-	if (t && program.whole)
+	if (t && program_is_whole())
 		tlsblock_second(block_of_self(t->self));
 	else if (!getm())
-		outside_count_self();
+		alive_count_self();
 }
 
 __attribute__((constructor(102))) static void watch_forks(void)

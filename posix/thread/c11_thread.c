@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Replaces the threads of C11: as those of POSIX, with other results; see registry.h. */
 #include "posix/call/c11.h"
-#include "posix/thread/outside.h"
+#include "posix/thread/alive.h"
 #include "posix/thread/registry.h"
 
 HOOK int thrd_create(thrd_t *out, thrd_start_t fn, void *arg)
@@ -10,8 +10,8 @@ HOOK int thrd_create(thrd_t *out, thrd_start_t fn, void *arg)
 
 	if (makes_green(NULL))
 		return to_thrd(thread_create(out, NULL, start, arg, true));
-	return outside_counts() ? to_thrd(outside_create(out, NULL, start, arg, true))
-				: LIBC(thrd_create)(out, fn, arg);
+	return alive_counts() ? to_thrd(alive_create(out, NULL, start, arg, true))
+			      : LIBC(thrd_create)(out, fn, arg);
 }
 
 HOOK int thrd_join(thrd_t self, int *result)

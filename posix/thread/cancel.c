@@ -21,8 +21,8 @@
  */
 #include "posix/call/point.h"
 
+#include "posix/thread/later.h"
 #include "posix/thread/registry.h"
-#include "posix/thread/upcalls.h"
 
 static void act(struct thread *t)
 {

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "posix/call/sigset.h"
-#include "posix/thread/outside.h"
-#include "posix/thread/upcalls.h"
+#include "posix/thread/alive.h"
+#include "posix/thread/later.h"
 
 struct thread *thread_of(const struct g *gp)
 {
@@ -200,6 +200,6 @@ HOOK int pthread_create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(
 {
 	if (makes_green(attr))
 		return thread_create(out, attr, fn, arg, false);
-	return outside_counts() ? outside_create(out, attr, fn, arg, false)
-				: LIBC(pthread_create)(out, attr, fn, arg);
+	return alive_counts() ? alive_create(out, attr, fn, arg, false)
+			      : LIBC(pthread_create)(out, attr, fn, arg);
 }

@@ -103,7 +103,7 @@ void thread_unused(struct thread *t);
 /* The child of a fork: an empty table. */
 void threads_forget(void);
 
-/* --- create.c --- */
+/* --- create.c, pthread_join.c --- */
 
 /* The entry of the G of each thread but main's; its argument is the record. */
 void thread_main(void *t);
@@ -132,36 +132,18 @@ int thread_join(pthread_t self, void **value, clockid_t clock, const struct time
 
 int thread_detach(pthread_t self);
 void thread_leave(void *value) __attribute__((noreturn));
-/* One permit when the thread of main has ended by pthread_exit. */
-extern gmp_sem main_ended;
 
 /* --- cancel.c --- */
 
 /* Step b: the caller, whose record is t, must act on pthread_cancel. */
 bool cancel_is_pending(const struct thread *t);
 
-/* --- run_main.c --- */
+/* --- alive.c --- */
 
 /* In the child of a fork: the record of its first thread while that is an OS thread; otherwise
  * NULL.  Its g struct is the parent's. */
 struct thread *forked_thread(void);
 /* The same, if it is the caller. */
 struct thread *forked_self(void);
-/* True if main is a green thread, also in the child of a fork. */
-bool program_is_whole(void);
-/* A thread is about to exist; the calling one has ended its work: PROGRAM-1.  t: its record; NULL:
- * an OS thread. */
-void program_thread_new(void);
-void program_thread_left(struct thread *t);
-
-/* --- atfork.c --- */
-
-/* Register the handler of the child of a fork that may allocate memory.  Returns 0 or an errno
- * value. */
-int atfork_late(void (*child)(void));
-/* Of a child that is made without libc's fork: in its parent before it, unless in a signal handler,
- * so that the child needs no memory; and first thing in the child. */
-void atfork_prepare_copy(void);
-void atfork_copied(void);
 
 #endif

@@ -2,9 +2,7 @@
 /* Replaces the functions that join, detach and end threads: see registry.h. */
 #include "posix/call/point.h"
 #include "posix/call/times.h"
-#include "posix/thread/registry.h"
-
-gmp_sem main_ended; /* one permit when the thread of main has ended by pthread_exit */
+#include "posix/thread/alive.h"
 
 /* Step 6.  me: the caller's record, or NULL.  once: EBUSY if the thread has not ended; its joiner,
  * which may be another thread, stays.  Returns 0, an errno value or NOT_GREEN. */

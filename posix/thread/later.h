@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Upcalls: calls from the threads of posix/ into its later rooms (rule R4). */
-#ifndef GMP_POSIX_UPCALLS_H
-#define GMP_POSIX_UPCALLS_H
+#ifndef GMP_POSIX_LATER_H
+#define GMP_POSIX_LATER_H
 
 #include <gmp.h>
 
