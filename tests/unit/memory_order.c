@@ -175,7 +175,7 @@ TEST(runq_overflow_of_second_ring_reads_slots_before_reuse)
 static bool acted, acts_on_first; /* in a child: the thief has stolen; from the first ring */
 static struct g *stolen, *taken;  /* by the thief, by the owner */
 
-/* The operations on the second ring leave the first one alone. */
+/* The operations on the second ring do not touch the first one. */
 static void steal_once(void)
 {
 	if (!acted && step_fork()) {
