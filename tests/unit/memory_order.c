@@ -255,6 +255,7 @@ static void begin_round(int n)
 {
 	(void)n;
 	taken = runq_get_round(&owner);
+	CHECK(taken || runq_yielded(&owner) == 0); /* unless the thief has taken all */
 }
 
 static void yield_one_more(int n)
