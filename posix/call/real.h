@@ -66,8 +66,8 @@ int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv,
 #undef CALL
 #undef CALL_V
 
-/* Look all of them up; once.  A constructor calls it before code of this library runs, except for
- * replacements that constructors of other libraries call. */
+/* Look all of them up.  A constructor does so before code of this library runs, except for
+ * replacements that constructors of other libraries call, which call this one. */
 void gmp__real_resolve(void);
 
 #define LIBC(name)                                                                                 \

@@ -7,9 +7,10 @@
  *
  * Invariants
  *   -        POSIX does not say what a waiting call returns when another thread closes its fd.
- *            If a caller in HOOK_PARK closes it, the replaced calls of green threads that wait on
+ *            If a caller in HOOK_PARK closes it, the replaced calls of green threads that park on
  *            the number return EBADF, before the number is free.  They do not read another file
- *            that gets the number.  On Linux the OS threads continue to wait on the closed file.
+ *            that gets the number.  On Linux the OS threads continue to wait on the closed file,
+ *            and so do the calls in blocking code.
  *            Any other caller ends no wait.
  *   CLOSE-2  The runtime's own descriptors (os_fd_is_own) count as closed in calls that close:
  *            close of one is EBADF, closefrom and close_range leave it out, and dup2 to one is

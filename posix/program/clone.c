@@ -238,7 +238,7 @@ HOOK pid_t _Fork(void)
 	return pid;
 }
 
-/* With flags and stack by the kernel's numbers; see clone_call_is. */
+/* With flags and stack in a[], by the kernel's numbers. */
 static long copy_by_syscall(long number, const unsigned long *a)
 {
 	if (hook_how() != HOOK_LIBC)

@@ -128,7 +128,7 @@ struct start {
 };
 
 static pthread_key_t key;
-static bool has_key; /* (c) after has_key_once */
+static bool has_key; /* (c) after make_key */
 
 static void end_round(void *round)
 {
