@@ -7,8 +7,9 @@
  *
  *   socket                      recv, send with MSG_DONTWAIT; of several buffers preadv2, pwritev2
  *                               with RWF_NOWAIT
- *   pipe, eventfd, timerfd ...  preadv2, pwritev2 with RWF_NOWAIT, at no offset
- *   file without RWF_NOWAIT     libc's function as blocking code: FIFOs; pipes before 6.4
+ *   pipe, timerfd ...           preadv2, pwritev2 with RWF_NOWAIT, at no offset
+ *   file without RWF_NOWAIT     libc's function as blocking code: FIFOs, writes to an eventfd;
+ *                               pipes before 6.4
  *   regular file, terminal ...  libc's function as blocking code
  *
  * Invariants
@@ -149,21 +150,24 @@ HOOK ssize_t readv(int fd, const struct iovec *v, int count)
 
 /* --- write --- */
 
-/* Write n bytes to a stream; w->partial: a part is written. */
+/* Write n bytes to a stream; w->partial: a part is written.  libc's function has waited for all of
+ * them: where it returns less, a handler has ended the call. */
 static ssize_t write_stream(struct io_wait *w, const void *buf, size_t n)
 {
+	bool refused = false;
 	size_t done = 0;
-	ssize_t some = 1;
+	ssize_t some;
 
-	while (done < n && some > 0) {
+	do {
 		struct iovec v = { (char *)(uintptr_t)buf + done, n - done };
 
 		some = IO_WAITING(w, IO_SYS(LIBC(pwritev2)(w->fd, &v, 1, -1, RWF_NOWAIT)), REFUSED);
-		if (is_refused(some))
+		refused = is_refused(some);
+		if (refused)
 			some = IO_REPEATING(LIBC(write)(w->fd, v.iov_base, v.iov_len));
 		done += some > 0 ? (size_t)some : 0;
 		w->partial |= done > 0;
-	}
+	} while (done < n && some > 0 && !refused && !io_is_closed(w));
 	return done ? (ssize_t)done : some;
 }
 
@@ -172,17 +176,21 @@ static noinline ssize_t write_slow(int fd, const void *buf, size_t n, struct mul
 				   ssize_t sent)
 {
 	struct io_wait w = { .fd = fd, .events = POLLOUT, .seen = seen };
-	enum file file = FILE_SOCKET;
+	size_t most = min_of(n, RW_MOST);
 	int saved = errno;
 
-	if (sent == -ENOTSOCK)
-		file = n == 0 ? FILE_OTHER : find_file(fd); /* IO-2, IO-5 */
-	if (file == FILE_OTHER)
-		sent = IO_REPEATING(LIBC(write)(fd, buf, n));
-	else if (file == FILE_STREAM)
-		sent = write_stream(&w, buf, min_of(n, RW_MOST));
-	else
-		sent = message_send_rest(&w, buf, min_of(n, RW_MOST), sent == -ENOTSOCK ? 0 : sent);
+	if (sent != -ENOTSOCK)
+		sent = message_send_rest(&w, buf, most, sent);
+	if (sent == -ENOTSOCK) {
+		enum file file = n == 0 ? FILE_OTHER : find_file(fd); /* IO-2, IO-5 */
+
+		if (file == FILE_OTHER)
+			sent = IO_REPEATING(LIBC(write)(fd, buf, n));
+		else if (file == FILE_STREAM)
+			sent = write_stream(&w, buf, most);
+		else
+			sent = message_send_rest(&w, buf, most, 0);
+	}
 	return io_end(sent, saved);
 }
 

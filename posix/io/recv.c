@@ -61,7 +61,7 @@ static ssize_t recv_all(const struct recv_args *a, struct io_wait *w)
 	    io_option(a->fd, SO_TYPE) != SOCK_STREAM)
 		return got;
 	w->partial = true;
-	while (got > 0 && done < a->n) {
+	while (got > 0 && done < a->n && !w->blocked && !io_is_closed(w)) {
 		got = recv_some(a, w, done);
 		done += got > 0 ? (size_t)got : 0;
 	}
@@ -171,8 +171,10 @@ static ssize_t recvmmsg_waiting(const struct recvmmsg_args *a)
 								 a->flags | MSG_DONTWAIT, NULL)),
 				 recvmmsg_blocking(a, done));
 		done += got > 0 ? (unsigned)got : 0;
+		w.partial = done > 0;
+		w.waits = 0; /* SO_RCVTIMEO is for each message */
 	} while (got > 0 && done < a->n && !w.blocked && !(a->flags & MSG_WAITFORONE) &&
-		 !is_late(a));
+		 !is_late(a) && !io_is_closed(&w));
 	return done ? recvmmsg_end(a, done) : got;
 }
 

@@ -11,10 +11,11 @@
 #include "posix/call/user.h"
 #include "posix/io/wait.h"
 
-/* IO-4: an error is pending that the next call must get. */
-static bool has_error(const struct io_wait *w)
+/* A part is sent, and the rest must not be: an error is pending that the next call must get (IO-4),
+ * or the number is closed. */
+static bool ends_here(const struct io_wait *w)
 {
-	return w->partial && io_poll_now(w->fd, POLLOUT) & POLLERR;
+	return w->partial && (io_is_closed(w) || io_poll_now(w->fd, POLLOUT) & POLLERR);
 }
 
 ssize_t message_send_rest(struct io_wait *w, const void *buf, size_t n, ssize_t sent)
@@ -28,15 +29,16 @@ ssize_t message_send_rest(struct io_wait *w, const void *buf, size_t n, ssize_t 
 
 		w->partial |= done > 0;
 		int err = sent == -EAGAIN ? io_not_ready(w) : 0;
+		int flags = w->flags | (w->partial ? MSG_NOSIGNAL : 0);
 
-		if (err == IO_BLOCK)
-			sent = IO_REPEATING(LIBC(send)(w->fd, rest, n - done, w->flags));
-		else if (err || has_error(w))
+		if (err && err != IO_BLOCK)
 			sent = err;
+		else if (ends_here(w))
+			sent = 0;
+		else if (err)
+			sent = IO_REPEATING(LIBC(send)(w->fd, rest, n - done, flags));
 		else
-			sent = message_send(w->fd, rest, n - done,
-					    w->flags | MSG_DONTWAIT |
-						    (w->partial ? MSG_NOSIGNAL : 0));
+			sent = message_send(w->fd, rest, n - done, flags | MSG_DONTWAIT);
 		done += sent > 0 ? (size_t)sent : 0;
 		if (err || sent == 0)
 			break;
@@ -46,7 +48,6 @@ ssize_t message_send_rest(struct io_wait *w, const void *buf, size_t n, ssize_t 
 
 ssize_t message_send_later(struct io_wait *w, const void *buf, size_t n)
 {
-	w->partial = true;
 	return message_send_rest(w, buf, n, 0);
 }
 
@@ -54,11 +55,13 @@ ssize_t iov_rest(rest_fn rest, struct io_wait *w, const struct iovec *v, size_t 
 {
 	size_t skip = done;
 
+	w->partial = true;
 	for (size_t i = 0; i < count; i++) {
 		size_t from = min_of(skip, v[i].iov_len), n = v[i].iov_len - from;
 
 		skip -= from;
-		ssize_t some = n ? rest(w, (const char *)v[i].iov_base + from, n) : 0;
+		ssize_t some =
+			n && !io_is_closed(w) ? rest(w, (const char *)v[i].iov_base + from, n) : 0;
 
 		done += some > 0 ? (size_t)some : 0;
 		if (some < (ssize_t)n)
@@ -82,7 +85,7 @@ static ssize_t park_sendto(int fd, const void *buf, size_t n, int flags, const s
 	ssize_t sent = IO_WAITING(&w,
 				  to || len ? IO_SYS(LIBC(sendto)(fd, buf, n, now, to, len))
 					    : message_send(fd, buf, n, now),
-				  IO_BLOCKING(LIBC(sendto)(fd, buf, n, flags, to, len)));
+				  IO_REPEATING(LIBC(sendto)(fd, buf, n, flags, to, len)));
 
 	if (sent > 0 && (size_t)sent < n && !w.blocked)
 		sent = message_send_rest(&w, buf, n, sent);
@@ -104,26 +107,30 @@ HOOK ssize_t sendto(int fd, const void *buf, size_t n, int flags, const struct s
 
 /* --- messages --- */
 
-/* The result, or -errno. */
-static ssize_t sendmsg_waiting(int fd, const struct msghdr *m, int flags)
+static size_t msg_bytes(const struct msghdr *m)
 {
-	struct io_wait w = io_start(fd, POLLOUT, flags);
-	ssize_t sent = IO_WAITING(&w, IO_SYS(LIBC(sendmsg)(fd, m, flags | MSG_DONTWAIT)),
-				  IO_REPEATING(LIBC(sendmsg)(fd, m, flags)));
+	return iov_bytes(m->msg_iov, m->msg_iovlen);
+}
 
-	if (sent > 0 && !w.blocked && !(flags & MSG_DONTWAIT) &&
-	    (size_t)sent < iov_bytes(m->msg_iov, m->msg_iovlen))
-		return iov_rest(message_send_later, &w, m->msg_iov, m->msg_iovlen, (size_t)sent);
+/* The result, or -errno. */
+static ssize_t sendmsg_waiting(struct io_wait *w, const struct msghdr *m)
+{
+	ssize_t sent = IO_WAITING(w, IO_SYS(LIBC(sendmsg)(w->fd, m, w->flags | MSG_DONTWAIT)),
+				  IO_REPEATING(LIBC(sendmsg)(w->fd, m, w->flags)));
+
+	if (sent > 0 && !w->blocked && !(w->flags & MSG_DONTWAIT) && (size_t)sent < msg_bytes(m))
+		return iov_rest(message_send_later, w, m->msg_iov, m->msg_iovlen, (size_t)sent);
 	return sent;
 }
 
 static ssize_t park_sendmsg(int fd, const struct msghdr *m, int flags)
 {
 	int saved = io_begin();
+	struct io_wait w = io_start(fd, POLLOUT, flags);
 
 	if (flags & MSG_FASTOPEN)
 		return io_end(IO_REPEATING(LIBC(sendmsg)(fd, m, flags)), saved);
-	return io_end(sendmsg_waiting(fd, m, flags), saved);
+	return io_end(sendmsg_waiting(&w, m), saved);
 }
 
 HOOK ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
@@ -133,34 +140,35 @@ HOOK ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 }
 
 /*
- * As in the kernel: message by message; an error after the first is not reported.  sendmmsg with
- * MSG_DONTWAIT sends as many as there is room for, and stops after a message that it has sent in
- * part.
+ * As in the kernel: message by message, each with the socket's timeout; an error after the first is
+ * not reported, and a message that is sent in part is the last.
  */
 static ssize_t sendmmsg_waiting(int fd, struct mmsghdr *m, unsigned n, int flags)
 {
+	struct io_wait w = io_start(fd, POLLOUT, flags);
 	unsigned done = 0;
 	ssize_t result = 0;
 
 	n = min_of(n, 1024u);
-	while (done < n) {
-		struct io_wait w = io_start(fd, POLLOUT, flags);
-
+	while (done < n && !(done && io_is_closed(&w))) {
+		w.waits = 0;
+		w.partial = false;
 		result = IO_SYS(LIBC(sendmmsg)(fd, m + done, n - done, flags | MSG_DONTWAIT));
 		if (result > 0) {
 			struct mmsghdr *last = &m[done + (unsigned)result - 1];
 			struct msghdr *h = &last->msg_hdr;
 
 			done += (unsigned)result;
-			if (flags & MSG_DONTWAIT ||
-			    last->msg_len >= iov_bytes(h->msg_iov, h->msg_iovlen))
+			if (last->msg_len >= msg_bytes(h))
 				continue;
-			last->msg_len = (unsigned)iov_rest(message_send_later, &w, h->msg_iov,
+			if (!(flags & MSG_DONTWAIT))
+				last->msg_len =
+					(unsigned)iov_rest(message_send_later, &w, h->msg_iov,
 							   h->msg_iovlen, last->msg_len);
-			if (last->msg_len < iov_bytes(h->msg_iov, h->msg_iovlen))
+			if (last->msg_len < msg_bytes(h))
 				break;
 		} else if (result == -EAGAIN) {
-			result = sendmsg_waiting(fd, &m[done].msg_hdr, flags);
+			result = sendmsg_waiting(&w, &m[done].msg_hdr);
 			unsigned sent = (unsigned)result;
 
 			if (result >= 0 && !user_write(&m[done].msg_len, &sent, sizeof(sent)))
@@ -168,6 +176,8 @@ static ssize_t sendmmsg_waiting(int fd, struct mmsghdr *m, unsigned n, int flags
 			if (result < 0)
 				break;
 			done++;
+			if (sent < msg_bytes(&m[done - 1].msg_hdr))
+				break;
 		} else {
 			break;
 		}

@@ -4,8 +4,8 @@
  *
  * accept has no MSG_DONTWAIT, and O_NONBLOCK of the listener is shared with other processes.  So a
  * green thread parks until poll(2) reports a connection, and then calls accept as blocking code.
- * If another process or OS thread takes the connection first, that call blocks its OS thread until
- * the next one comes, as natively; SO_RCVTIMEO then begins again.
+ * If another process or thread takes the connection first, that call blocks its OS thread until the
+ * next one comes, as natively; SO_RCVTIMEO then begins again.
  *
  * connect of a TCP socket is attempted with a send timeout of 0 (CONNECT-1), and the green thread
  * parks until the socket is writable.
@@ -207,10 +207,10 @@ static int connect_waiting(struct connect_args *c)
 	int64_t deadline = io_deadline(c->fd, POLLOUT);
 
 	attempt_end(c);
-	int result = connect_at_once(c);
+	int result = connect_at_once(c), first = result; /* what a timeout returns */
 
 	while (result == -EINPROGRESS || result == -EALREADY) {
-		int err = connect_wait(c, deadline, result);
+		int err = connect_wait(c, deadline, first);
 
 		if (err && err != IO_BLOCK)
 			return err;
@@ -245,13 +245,19 @@ static int park_shutdown(int fd, int how)
 	int saved = errno;
 	struct polldesc *pd = netpoll_find(fd);
 	struct glist out = { 0 };
-	int err = io_is_known(pd) ? gmp_shutdown(fd, how) : -EBADF; /* gmp_shutdown checks it */
+	int err = -EBADF;
 
+	signals_hold();      /* no handler leaves by siglongjmp with the lock of pd: SIGTAB-7 */
+	if (io_is_known(pd)) /* gmp_shutdown checks it */
+		err = gmp_shutdown(fd, how);
+	signals_release();
 	if (err == -EBADF) {
 		err = IO_SYS(LIBC(shutdown)(fd, how));
+		signals_hold();
 		if (pd && !err)
 			netpoll_shut_down(pd, PD_GOES_ON, &out);
 		ready_list(&out);
+		signals_release();
 	}
 	return (int)io_return(err, saved);
 }
@@ -274,7 +280,8 @@ static int wait_for_room(struct io_wait *w, size_t done)
 		if (err)
 			return err;
 	}
-	return done && events & POLLERR ? -EPIPE : 0; /* IO-4: not reported after a part */
+	/* IO-4: not reported after a part */
+	return done && (events & POLLERR || io_is_closed(w)) ? -EPIPE : 0;
 }
 
 static ssize_t sendfile_waiting(int to, int from, off_t *at, size_t n)
@@ -282,6 +289,7 @@ static ssize_t sendfile_waiting(int to, int from, off_t *at, size_t n)
 	struct io_wait w = io_start(to, POLLOUT, 0);
 	size_t done = 0;
 
+	w.uncut = true;
 	while (done < n) {
 		int err = wait_for_room(&w, done);
 		size_t most = min_of(n - done, (size_t)CHUNK);
@@ -293,6 +301,7 @@ static ssize_t sendfile_waiting(int to, int from, off_t *at, size_t n)
 		if (some < 0)
 			return done ? (ssize_t)done : some;
 		done += (size_t)some;
+		w.partial = done > 0;
 		if ((size_t)some < most)
 			break;
 	}
@@ -306,11 +315,7 @@ static ssize_t park_sendfile(int to, int from, off_t *at, size_t n)
 	hook_checkpoint();
 	if (io_option(to, SO_TYPE) < 0 || io_nonblocking(to))
 		return io_return(IO_REPEATING(LIBC(sendfile)(to, from, at, n)), saved);
-	gmp_cancel_mask(1); /* no cancellation point */
-	ssize_t done = sendfile_waiting(to, from, at, min_of(n, RW_MOST));
-
-	gmp_cancel_mask(0);
-	return io_return(done, saved);
+	return io_return(sendfile_waiting(to, from, at, min_of(n, RW_MOST)), saved);
 }
 
 HOOK ssize_t sendfile(int to, int from, off_t *at, size_t n)

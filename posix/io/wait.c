@@ -29,7 +29,8 @@
  *   IOWAIT-4  No busy loop: from the third wait on, if poll(2) reports the fd as ready after an
  *             EAGAIN, the call runs libc's function as blocking code.  Examples: a datagram socket
  *             that was shut down, a message to the full queue of another unix socket.  If the fd
- *             became ready after the attempt, libc's function returns at once.
+ *             became ready after the attempt, libc's function returns at once, except a write of
+ *             more than there is room for and MSG_WAITALL.
  *   IOWAIT-7  The kernel reports no event to a writer that waits for room in a unix socket if its
  *             side is shut down, nor to a reader of datagrams.  So a replaced shutdown counts as an
  *             event.
@@ -89,11 +90,22 @@ int io_option(int fd, int name)
 	return getsockopt(fd, SOL_SOCKET, name, &value, &size) == 0 ? value : -1;
 }
 
+/* The mask ends before a handler runs, which may leave by siglongjmp. */
+static int park(struct io_wait *w, int64_t deadline)
+{
+	int masked = w->uncut ? gmp_cancel_mask(1) : -EINVAL;
+	int err = poll_park(w->fd, w->events, &w->seen, w->since, deadline);
+
+	if (!masked)
+		gmp_cancel_mask(0);
+	return err;
+}
+
 int io_park(struct io_wait *w, int64_t deadline)
 {
 	if (!w->since)
 		w->since = gmp_now();
-	int err = HANDLER_WAIT(poll_park(w->fd, w->events, &w->seen, w->since, deadline));
+	int err = HANDLER_WAIT(park(w, deadline));
 
 	multi_look_again(&w->seen, netpoll_find(w->fd));
 	return err;
@@ -109,7 +121,7 @@ int io_not_ready(struct io_wait *w)
 		w->deadline = io_deadline(w->fd, w->events);
 	}
 	if (unlikely(w->waits++ >= WAITS_UNASKED) && io_poll_now(w->fd, w->events))
-		return IO_BLOCK;
+		return io_is_closed(w) ? -EBADF : IO_BLOCK;
 	int err = io_park(w, w->deadline);
 
 	switch (err) {

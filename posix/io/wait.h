@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A call on one fd whose O_NONBLOCK stays as it is: see wait.c; sends and receives: send.c. */
+/* A call on one fd whose O_NONBLOCK stays as it is: see wait.c; sends: send.c; receives: recv.c. */
 #ifndef GMP_POSIX_WAIT_H
 #define GMP_POSIX_WAIT_H
 
@@ -18,13 +18,14 @@
  * flags    with MSG_DONTWAIT the call does not wait
  * partial  a part is done: a handler ends the call also with SA_RESTART, and the rest raises no
  *          SIGPIPE (IO-4)
- * seen     of the number's record, before the next attempt
+ * uncut    no cancellation point: gmp_cancel does not end its waits
+ * seen     of the number's record: the events before the next attempt, the closes before the first
  */
 struct io_wait {
 	int fd;
 	short events;
 	int flags;
-	bool partial;
+	bool partial, uncut;
 	bool blocked; /* set by IO_WAITING: its value is that of `blocking` */
 	struct multi_seen seen;
 	/* set by io_not_ready */
@@ -39,6 +40,15 @@ static inline struct polldesc *io_record(int fd)
 	struct polldesc *pd = netpoll_find(fd);
 
 	return likely(pd != NULL) ? pd : netpoll_record(fd);
+}
+
+/* A replaced call has closed the number since the start of the call, which must not attempt again:
+ * MULTI-7 without a wait. */
+static inline bool io_is_closed(const struct io_wait *w)
+{
+	struct polldesc *pd = netpoll_find(w->fd);
+
+	return unlikely(pd && ld_rlx(&pd->closes) != w->seen.closes);
 }
 
 /* The start of a call, before its first attempt. */
@@ -183,11 +193,11 @@ static inline size_t iov_bytes(const struct iovec *v, size_t count)
  */
 ssize_t message_send_rest(struct io_wait *w, const void *buf, size_t n, ssize_t sent);
 
-/* Send n bytes of a message of which a part is sent. */
+/* Send n bytes of a message. */
 ssize_t message_send_later(struct io_wait *w, const void *buf, size_t n);
 
-/* The same by a function like it, for the buffers of v, of which `done` bytes are sent.  Returns
- * how many are sent then. */
+/* The same by a function like it, for the buffers of v, of which `done` bytes are sent: a part of
+ * the message.  Returns how many are sent then. */
 typedef ssize_t (*rest_fn)(struct io_wait *w, const void *buf, size_t n);
 ssize_t iov_rest(rest_fn rest, struct io_wait *w, const struct iovec *v, size_t count, size_t done);
 

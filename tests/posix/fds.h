@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -163,6 +164,46 @@ UNUSED static void peer_start(struct peer *p, void (*fn)(void *), void *arg)
 UNUSED static void peer_join(struct peer *p)
 {
 	CHECK_EQ(pthread_join(p->thread, NULL), 0);
+}
+
+/* A call that a handler must end. */
+struct interrupted {
+	ssize_t (*call)(int fd);
+	int fd;
+	ssize_t result;
+	volatile bool over;
+};
+
+UNUSED static void ignore_signal(int signo)
+{
+	(void)signo;
+}
+
+UNUSED static void call_interrupted(void *arg)
+{
+	struct interrupted *i = arg;
+
+	i->result = i->call(i->fd);
+	i->over = true;
+}
+
+/* The result of call(fd), which does a part and then waits forever: a handler with SA_RESTART ends
+ * it, and restarts it before the part is done. */
+UNUSED static ssize_t result_of_interrupted(ssize_t (*call)(int fd), int fd)
+{
+	struct interrupted i = { call, fd, 0, false };
+	struct sigaction sa = { .sa_handler = ignore_signal, .sa_flags = SA_RESTART };
+	struct peer p;
+
+	CHECK_EQ(sigaction(SIGUSR1, &sa, NULL), 0);
+	peer_start(&p, call_interrupted, &i);
+	while (!i.over) {
+		usleep(2000);
+		if (!i.over)
+			CHECK_EQ(pthread_kill(p.thread, SIGUSR1), 0);
+	}
+	peer_join(&p);
+	return i.result;
 }
 
 /* --- parking --- */

@@ -325,6 +325,47 @@ POSIX_TEST(recvmmsg_waitforone_returns_what_is_there)
 	close_pair(s);
 }
 
+static void send_slowly(void *fd)
+{
+	for (int i = 0; i < 2; i++) {
+		usleep(250000);
+		CHECK_EQ(send(*(int *)fd, "x", 1, 0), 1);
+	}
+}
+
+POSIX_TEST(recvmmsg_waits_for_each_message_as_long_as_the_timeout)
+{
+	struct many a;
+	struct peer p;
+	int s[2];
+
+	udp_pair(s);
+	many_init(&a);
+	set_timeout(s[0], SO_RCVTIMEO, 400);
+	peer_start(&p, send_slowly, &s[1]);
+	CHECK_EQ(recvmmsg(s[0], a.m, 2, 0, NULL), 2);
+	peer_join(&p);
+	close_pair(s);
+}
+
+static ssize_t receive_two(int fd)
+{
+	struct many a;
+
+	many_init(&a);
+	return recvmmsg(fd, a.m, 2, 0, NULL);
+}
+
+POSIX_TEST(recvmmsg_that_a_handler_interrupts_returns_a_part)
+{
+	int s[2];
+
+	udp_pair(s);
+	CHECK_EQ(send(s[1], "x", 1, 0), 1);
+	CHECK_EQ(result_of_interrupted(receive_two, s[0]), 1);
+	close_pair(s);
+}
+
 POSIX_TEST(sendmmsg_sends_all_messages)
 {
 	struct many a;
@@ -355,6 +396,45 @@ static void read_many(void *fd)
 		CHECK(some > 0);
 		n += (size_t)some;
 	}
+}
+
+/* Until the end. */
+static void read_slowly(void *fd)
+{
+	static char buf[65536];
+
+	do
+		usleep(1500);
+	while (read(*(int *)fd, buf, sizeof(buf)) > 0);
+}
+
+POSIX_TEST(sendmmsg_sends_none_after_a_part)
+{
+	char *large = calloc(1, LARGE);
+
+	for (int i = 0; i < 2 * MANY; i++) {
+		struct many a;
+		struct peer p;
+		int s[2];
+
+		unix_pair(s);
+		many_init(&a);
+		for (int k = 0; k < MANY; k++)
+			a.v[k] = (struct iovec){ large, LARGE };
+		set_timeout(s[1], SO_SNDTIMEO, 1);
+		fill(s[1]);
+		peer_start(&p, read_slowly, &s[0]);
+		int n = sendmmsg(s[1], a.m, MANY, i % 2 ? MSG_DONTWAIT : 0);
+
+		if (n < 0)
+			CHECK_EQ(errno, EAGAIN);
+		for (int k = 0; k < n - 1; k++)
+			CHECK_EQ(a.m[k].msg_len, LARGE);
+		CHECK_EQ(shutdown(s[1], SHUT_WR), 0);
+		peer_join(&p);
+		close_pair(s);
+	}
+	free(large);
 }
 
 POSIX_TEST(sendmmsg_waits_for_room)

@@ -2,6 +2,7 @@
 /* Tests accept, connect, shutdown and sendfile. */
 #define _GNU_SOURCE
 #include <poll.h>
+#include <setjmp.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -719,6 +720,72 @@ POSIX_TEST(sendfile_bad_fd_is_an_error)
 		close_pair(s);
 	}
 	close(fd);
+}
+
+static int large_file;
+
+static ssize_t send_large(int to)
+{
+	off_t at = 0;
+
+	return sendfile(to, large_file, &at, LARGE);
+}
+
+POSIX_TEST(sendfile_that_a_handler_interrupts_returns_a_part)
+{
+	int s[2];
+
+	unix_pair(s);
+	large_file = text_file("x");
+	CHECK_EQ(ftruncate(large_file, LARGE), 0);
+	ssize_t n = result_of_interrupted(send_large, s[1]);
+
+	CHECK(n > 0 && n < LARGE);
+	close(large_file);
+	close_pair(s);
+}
+
+static sigjmp_buf out_of_sendfile;
+static volatile bool has_jumped;
+
+static void jump_out(int signo)
+{
+	(void)signo;
+	siglongjmp(out_of_sendfile, 1);
+}
+
+static void *jump_and_read(void *fd)
+{
+	off_t at = 0;
+	char c;
+
+	if (!sigsetjmp(out_of_sendfile, 1))
+		sendfile(*(int *)fd, large_file, &at, LARGE);
+	has_jumped = true;
+	return (void *)read(*(int *)fd, &c, 1);
+}
+
+POSIX_TEST(sendfile_left_by_siglongjmp_masks_no_cancellation)
+{
+	pthread_t t;
+	void *result;
+	int s[2];
+
+	unix_pair(s);
+	fill(s[1]);
+	signal(SIGUSR1, jump_out);
+	has_jumped = false;
+	large_file = text_file("x");
+	CHECK_EQ(pthread_create(&t, NULL, jump_and_read, &s[1]), 0);
+	usleep(30000); /* it waits in sendfile */
+	CHECK_EQ(pthread_kill(t, SIGUSR1), 0);
+	while (!has_jumped)
+		usleep(1000);
+	CHECK_EQ(pthread_cancel(t), 0);
+	CHECK_EQ(pthread_join(t, &result), 0);
+	CHECK(result == PTHREAD_CANCELED);
+	close(large_file);
+	close_pair(s);
 }
 
 static int pairs[PARKED][2], file;

@@ -3,8 +3,10 @@
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 
 #include "fds.h"
@@ -258,6 +260,82 @@ POSIX_TEST(write_to_a_peer_that_closes_returns_a_part)
 		unix_pair(s);
 		check_part(i, s, 1);
 	}
+}
+
+static writer interrupted_writer;
+
+static ssize_t write_large(int fd)
+{
+	return interrupted_writer(fd, large, LARGE);
+}
+
+/* Two ends of a file in the file system. */
+static void fifo_pair(int s[2])
+{
+	char dir[] = "/tmp/gmp-posix-XXXXXX", path[sizeof(dir) + 2];
+
+	CHECK(mkdtemp(dir) != NULL);
+	snprintf(path, sizeof(path), "%s/f", dir);
+	CHECK_EQ(mkfifo(path, 0600), 0);
+	s[0] = open(path, O_RDONLY | O_NONBLOCK);
+	s[1] = open(path, O_WRONLY);
+	CHECK(s[0] >= 0 && s[1] >= 0);
+	unlink(path);
+	rmdir(dir);
+}
+
+POSIX_TEST(write_that_a_handler_interrupts_returns_a_part)
+{
+	for (int i = 0; i < WRITERS; i++) {
+		for (int kind = i < STREAMS ? 0 : 2; kind < 3; kind++) {
+			int s[2];
+
+			if (kind == 2)
+				unix_pair(s);
+			else if (kind == 1)
+				fifo_pair(s);
+			else
+				CHECK_EQ(pipe(s), 0);
+			interrupted_writer = writers[i];
+			ssize_t n = result_of_interrupted(write_large, s[1]);
+
+			CHECK(n > 0 && n < LARGE);
+			close_pair(s);
+		}
+	}
+}
+
+/* The number of a full socket gets a pipe during a wait, by calls that are not replaced: sysmon
+ * finds it.  An OS thread waits on for the socket. */
+static void write_waits(void *fd)
+{
+	CHECK_EQ(write(*(int *)fd, "x", 1), 1);
+}
+
+static void replace_socket(void *arg)
+{
+	int s[2], p[2];
+	gmp_g *g;
+	char c;
+
+	(void)arg;
+	unix_pair(s);
+	CHECK_EQ(pipe(p), 0);
+	fill(s[1]);
+	CHECK_EQ(gmp_spawn(&g, write_waits, &s[1], NULL), 0);
+	until_waiting(1);
+	CHECK_EQ(syscall(SYS_dup3, p[1], s[1], 0), s[1]);
+	CHECK_EQ(gmp_join(g), 0);
+	CHECK_EQ(read(p[0], &c, 1), 1);
+	CHECK_EQ(c, 'x');
+	close_pair(s);
+	close_pair(p);
+}
+
+TEST(write_to_a_number_that_gets_a_pipe_writes_to_it)
+{
+	skip_under_chaos(); /* sysmon opens files, which may get the number */
+	run_own(1, 0, replace_socket, NULL);
 }
 
 /* A number that was a pipe's, closed by a call that is not replaced. */
