@@ -11,8 +11,8 @@
  * threads see on x86, where stores are not reordered.
  *
  * A step takes 10 to 60 us on a virtual machine, whose hypervisor gets each trap. If the state
- * after an action at the k-th instruction is of interest, for every k, a call of n instructions takes n
- * steps instead of n * n if check() acts in a child: see step_fork().
+ * after an action at the k-th instruction is of interest, for every k, a call of n instructions
+ * takes n steps instead of n * n if check() acts in a child: see step_fork().
  */
 #ifndef TESTS_STEP_H
 #define TESTS_STEP_H
