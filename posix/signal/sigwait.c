@@ -5,7 +5,7 @@
  *
  * sigwait and the like take a signal that all threads block; the kernel gives it to an OS thread in
  * that call, or keeps it pending.  pause and sigsuspend end when a handler has run on the calling
- * thread: sigthread.c sends the signal to the OS thread that is in blocking code for its receiver.
+ * thread: receiver.c sends the signal to the OS thread that is in blocking code for its receiver.
  * The kernel exchanges the mask and sleeps in one step, so no signal is missed in between.
  *
  * These calls fail with EINTR after a handler of the caller only, but the kernel ends them too if

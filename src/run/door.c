@@ -37,10 +37,10 @@ void signal_wait_end(void)
 
 int run_tids(int *tids, int n)
 {
-	int found = m_tids(tids, n);
 	int others[] = { sysmon_tid(), spare_tid() };
+	int found = m_tids(tids, n - (int)countof(others));
 
-	for (size_t i = 0; i < countof(others) && found < n; i++)
+	for (size_t i = 0; i < countof(others); i++)
 		tids[found++] = others[i];
 	return found;
 }
