@@ -96,6 +96,7 @@ static noinline ssize_t read_slow(int fd, void *buf, size_t n, struct multi_seen
 	if (got == -EAGAIN)
 		got = read_socket(&w, buf, n);
 	if (got == -ENOTSOCK) {
+		w.waits = 0;                               /* another file: its O_NONBLOCK counts */
 		if (n == 0 || find_file(fd) == FILE_OTHER) /* IO-2, IO-5 */
 			got = IO_REPEATING(LIBC(read)(fd, buf, n));
 		else
@@ -150,8 +151,8 @@ HOOK ssize_t readv(int fd, const struct iovec *v, int count)
 
 /* --- write --- */
 
-/* Write n bytes to a stream; w->partial: a part is written.  libc's function has waited for all of
- * them: where it returns less, a handler has ended the call. */
+/* Write n bytes to a stream; w->partial: a part is written.  libc's function waits for all of them;
+ * it returns less if a signal interrupts it, which ends the call only if a handler has run. */
 static ssize_t write_stream(struct io_wait *w, const void *buf, size_t n)
 {
 	bool refused = false;
@@ -167,7 +168,7 @@ static ssize_t write_stream(struct io_wait *w, const void *buf, size_t n)
 			some = IO_REPEATING(LIBC(write)(w->fd, v.iov_base, v.iov_len));
 		done += some > 0 ? (size_t)some : 0;
 		w->partial |= done > 0;
-	} while (done < n && some > 0 && !refused && !io_is_closed(w));
+	} while (done < n && some > 0 && !(refused && handler_has_run()) && !io_is_closed(w));
 	return done ? (ssize_t)done : some;
 }
 
@@ -182,6 +183,7 @@ static noinline ssize_t write_slow(int fd, const void *buf, size_t n, struct mul
 	if (sent != -ENOTSOCK)
 		sent = message_send_rest(&w, buf, most, sent);
 	if (sent == -ENOTSOCK) {
+		w.waits = 0; /* another file: its O_NONBLOCK counts */
 		enum file file = n == 0 ? FILE_OTHER : find_file(fd); /* IO-2, IO-5 */
 
 		if (file == FILE_OTHER)

@@ -253,6 +253,7 @@ static int park_shutdown(int fd, int how)
 	signals_release();
 	if (err == -EBADF) {
 		err = IO_SYS(LIBC(shutdown)(fd, how));
+		pd = netpoll_find(fd); /* a wait that began meanwhile may have made it */
 		signals_hold();
 		if (pd && !err)
 			netpoll_shut_down(pd, PD_GOES_ON, &out);

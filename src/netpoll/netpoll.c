@@ -145,7 +145,7 @@ void multi_event(struct polldesc *pd, unsigned events, struct glist *out)
 void multi_close(struct polldesc *pd, bool closed, struct glist *out)
 {
 	for (struct multi_entry *e = oldest(pd); e; e = e->prev) {
-		e->closed = closed;
+		e->closed |= closed; /* a release of the number may come after its close */
 		multi_fire_entry(e->of, 0, out);
 	}
 }

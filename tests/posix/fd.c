@@ -157,6 +157,36 @@ TEST(close_of_an_adopted_fd_is_gmp_close)
 	run_own(0, 0, known_app, NULL);
 }
 
+static void poll_known(void *arg)
+{
+	struct pollfd p = { waited[0], POLLIN, 0 };
+
+	(void)arg;
+	CHECK_EQ(poll(&p, 1, -1), 1);
+	CHECK_EQ(p.revents, POLLNVAL);
+}
+
+static void replace_known_app(void *arg)
+{
+	gmp_g *g;
+	int t[2];
+
+	(void)arg;
+	unix_pair(waited);
+	unix_pair(t);
+	CHECK_EQ(write(t[1], "x", 1), 1);
+	CHECK_EQ(gmp_fd_adopt(waited[0]), waited[0]);
+	CHECK_EQ(gmp_spawn(&g, poll_known, NULL, NULL), 0);
+	until_waiting(1);
+	CHECK_EQ(dup2(t[0], waited[0]), waited[0]); /* which is ready */
+	CHECK_EQ(gmp_join(g), 0);
+}
+
+TEST(dup2_to_an_adopted_fd_ends_poll_with_nval)
+{
+	run_own(1, 0, replace_known_app, NULL);
+}
+
 /* --- dup --- */
 
 POSIX_TEST(dup_shares_the_file)
