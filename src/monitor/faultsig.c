@@ -66,6 +66,7 @@
 #include "observe/cpusample.h"
 #include "observe/longrun.h"
 #include "variant/abandon.h"
+#include "variant/variant.h"
 
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51
@@ -601,11 +602,20 @@ void signal_fini(void)
 	unlend_altstacks();
 }
 
+/* Under libgmprt_posix the mask of an M that runs no green thread.  What all threads of the program
+ * block stays pending. */
+static bool admits_nothing(const struct m *m)
+{
+	return os_threads_block_signals && !variant_runs_gs(m);
+}
+
 /* Sets the program's mask, without the signals that the runtime needs. */
-static void set_m_mask(void)
+static void set_m_mask(const struct m *m)
 {
 	sigset_t set = program_mask;
 
+	if (admits_nothing(m))
+		sigfillset(&set);
 	sigdelset(&set, SIGSEGV);
 	sigdelset(&set, SIGBUS);
 	if (sends_signals())
@@ -656,7 +666,7 @@ bool signal_thread_begin(struct m *m)
 	bool given = give_altstack(m);
 
 	gmp__signal_state()->ours = true;
-	set_m_mask();
+	set_m_mask(m);
 	cpusample_thread_begin(m);
 	return given;
 }

@@ -53,6 +53,13 @@ static inline bool variant_gs_switch(void)
  * -EAGAIN if Gs do not run as OS threads, or no more can be started; -ESRCH if the run ends. */
 int variant_start(struct g *gp);
 
+/* faultsig.c:set_m_mask.  Does m run Gs?  With OS threads as Gs the M for the poller and timers
+ * runs none. */
+static inline bool variant_runs_gs(const struct m *m)
+{
+	return !sched.variant.threads || m->as_thread.alone;
+}
+
 /* m.c:m_start.  The size of the stack of m's OS thread. */
 static inline size_t variant_m_stack(const struct m *m, size_t usual)
 {

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # gmp-run: a thread ends in blocking code that it has left by siglongjmp; gmp_stop does not end the
-# run; after pthread_exit of main the last OS thread of the program ends the process.
+# run; after pthread_exit of main the last OS thread of the program ends the process; a signal that
+# all threads of the program block does not.
 #
 #   run_ends.sh BUILD
 set -euo pipefail
@@ -22,14 +23,14 @@ same() {
 }
 for procs in 1 2 4; do
 	export GMP_PROCS=$procs
-	for name in jump jump_main stop outside outside_exits outside_makes fork_outside; do
+	for name in jump jump_main stop outside outside_exits outside_makes fork_outside blocked; do
 		same $name
 	done
 	EARLY=1 same early
 done
 unset GMP_PROCS
 export GMP_SCHED=thread
-for name in outside outside_exits outside_makes fork_outside; do
+for name in outside outside_exits outside_makes fork_outside blocked; do
 	same $name
 done
 EARLY=1 same early

@@ -345,6 +345,23 @@ static void early(void)
 	pthread_exit(NULL);
 }
 
+/* --- blocked: a signal that all threads of the program block does not end the process --- */
+
+static void blocked(void)
+{
+	sigset_t set;
+	int signo = 0;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	ENSURE(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
+	pass_time(); /* all threads of the runtime have begun */
+	ENSURE(kill(getpid(), SIGUSR2) == 0);
+	pass_time();
+	ENSURE(sigwait(&set, &signo) == 0 && signo == SIGUSR2);
+	say("blocked: pending");
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -357,7 +374,8 @@ int main(int argc, char **argv)
 		      { "outside_exits", outside_exits },
 		      { "outside_makes", outside_makes },
 		      { "fork_outside", fork_outside },
-		      { "early", early } };
+		      { "early", early },
+		      { "blocked", blocked } };
 
 	for (size_t k = 0; argc > 1 && k < sizeof(cases) / sizeof(cases[0]); k++)
 		if (strcmp(argv[1], cases[k].name) == 0)
