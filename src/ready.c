@@ -179,16 +179,16 @@ static noinline void submit_one_external(struct g *gp)
 
 static noinline void probe_here(struct p *pp, struct g *gp, bool next)
 {
-	probe_ready(pp, gp, next ? QUEUE_RUNNEXT : QUEUE_RING, latency_cause_of(gp));
+	probe_ready(pp, gp, variant_takes_next(pp, next) ? QUEUE_RUNNEXT : QUEUE_RING,
+		    latency_cause_of(gp));
 }
 
 inline void sched_submit_here(struct p *pp, struct g *gp, bool next)
 {
-	next = variant_takes_next(pp, next);
 	g_set_status(gp, G_RUNNABLE);
 	if (probe_wants(pp))
 		probe_here(pp, gp, next);
-	if (next)
+	if (variant_takes_next(pp, next))
 		gp = runnext_swap(pp, gp);
 	if (gp) {
 		runq_put(pp, gp);
