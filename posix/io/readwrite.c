@@ -151,8 +151,8 @@ HOOK ssize_t readv(int fd, const struct iovec *v, int count)
 
 /* --- write --- */
 
-/* Write n bytes to a stream; w->partial: a part is written.  libc's function waits for all of them;
- * it returns less if a signal interrupts it, which ends the call only if a handler has run. */
+/* Write n bytes to a stream; w->partial: a part is written.  libc's function has waited for all of
+ * them: where it returns less, a signal has ended the call. */
 static ssize_t write_stream(struct io_wait *w, const void *buf, size_t n)
 {
 	bool refused = false;
@@ -168,7 +168,7 @@ static ssize_t write_stream(struct io_wait *w, const void *buf, size_t n)
 			some = IO_REPEATING(LIBC(write)(w->fd, v.iov_base, v.iov_len));
 		done += some > 0 ? (size_t)some : 0;
 		w->partial |= done > 0;
-	} while (done < n && some > 0 && !(refused && handler_has_run()) && !io_is_closed(w));
+	} while (done < n && some > 0 && !refused && !io_is_closed(w));
 	return done ? (ssize_t)done : some;
 }
 
