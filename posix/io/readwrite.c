@@ -151,8 +151,33 @@ HOOK ssize_t readv(int fd, const struct iovec *v, int count)
 
 /* --- write --- */
 
-/* Write n bytes to a stream; w->partial: a part is written.  libc's function has waited for all of
- * them: where it returns less, a signal has ended the call. */
+/* libc's write waits for all n bytes, or returns less if a signal interrupts it.  Only a handler of
+ * the caller ends the call: the signal may be for another green thread.  After a part poll(2) waits
+ * for room, since the kernel would restart a write of none for a handler with SA_RESTART.  All in
+ * one section, so that each handler since the start counts. */
+static ssize_t write_all_blocking(int fd, const char *buf, size_t n)
+{
+	struct pollfd room = { .fd = fd, .events = POLLOUT };
+	size_t done = 0;
+
+	return IO_BLOCKING(({
+		ssize_t some;
+
+		handler_call_begin();
+		do {
+			some = done ? LIBC(poll)(&room, 1, -1) : 1;
+			if (some > 0) {
+				some = LIBC(write)(fd, buf + done, n - done);
+				done += some > 0 ? (size_t)some : 0;
+			}
+		} while (!(signals_used() && handler_has_run()) &&
+			 ((some > 0 && done < n) ||
+			  (some < 0 && errno == EINTR && (done || signals_used()))));
+		done ? (ssize_t)done : some;
+	}));
+}
+
+/* Write n bytes to a stream; w->partial: a part is written. */
 static ssize_t write_stream(struct io_wait *w, const void *buf, size_t n)
 {
 	bool refused = false;
@@ -165,7 +190,7 @@ static ssize_t write_stream(struct io_wait *w, const void *buf, size_t n)
 		some = IO_WAITING(w, IO_SYS(LIBC(pwritev2)(w->fd, &v, 1, -1, RWF_NOWAIT)), REFUSED);
 		refused = is_refused(some);
 		if (refused)
-			some = IO_REPEATING(LIBC(write)(w->fd, v.iov_base, v.iov_len));
+			some = write_all_blocking(w->fd, v.iov_base, v.iov_len);
 		done += some > 0 ? (size_t)some : 0;
 		w->partial |= done > 0;
 	} while (done < n && some > 0 && !refused && !io_is_closed(w));

@@ -61,7 +61,7 @@ static ssize_t recv_all(const struct recv_args *a, struct io_wait *w)
 	    io_option(a->fd, SO_TYPE) != SOCK_STREAM)
 		return got;
 	w->partial = true;
-	while (got > 0 && done < a->n && !w->blocked && !io_is_closed(w)) {
+	while (got > 0 && done < a->n && !io_is_closed(w)) {
 		got = recv_some(a, w, done);
 		done += got > 0 ? (size_t)got : 0;
 	}
