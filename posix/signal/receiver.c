@@ -104,6 +104,11 @@ static uint64_t queued_once(int signo)
 	return signo < FIRST_QUEUED ? mask_bit(signo) : 0;
 }
 
+void receiver_moves_sig(int signo)
+{
+	or_rlx(&rec.moving, mask_bit(signo));
+}
+
 bool receiver_forward_sig(const siginfo_t *info)
 {
 	int tid = ld_rlx(&rec.tid), signo = info->si_signo;
@@ -113,7 +118,7 @@ bool receiver_forward_sig(const siginfo_t *info)
 		return false;
 	if (bit && or_rlx(&rec.forwarded, bit) & bit)
 		return true; /* RECEIVER-8 */
-	or_rlx(&rec.moving, mask_bit(signo));
+	receiver_moves_sig(signo);
 	if (siginfo_send_to_sig(tid, SIG_FORWARD, info) == 0)
 		return true;
 	and_rlx(&rec.forwarded, ~bit);

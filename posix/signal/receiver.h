@@ -96,8 +96,10 @@ bool receiver_takes_sig(const struct receiver *r, int signo);
 /* Send the signal to the signal thread; false: it does not get it. */
 bool receiver_forward_sig(const siginfo_t *info);
 
-/* Signals that were forwarded, and no handler has run (SETTLE-1).  receiver_arrived_sig: a handler
- * is about to run, or the signal is pending for the process again. */
+/* Signals that were forwarded or deferred, and no handler has run (SETTLE-1).
+ * receiver_arrived_sig: a handler is about to run or was removed, or the signal is pending for the
+ * process again. */
+void receiver_moves_sig(int signo);
 bool receiver_is_moving(uint64_t bits);
 void receiver_arrived_sig(int signo);
 void receiver_drop_moving(uint64_t bits);

@@ -7,28 +7,29 @@
  *             signals that the child had sent to the process, as natively.
  *
  * A signal that was sent before the child ended is pending for the process, in the kernel on an OS
- * thread that has accepted it, in a trampoline, or on its way to the receiver:
+ * thread that has accepted it, in a trampoline, or on its way to the receiver.  The kernel prefers
+ * the first OS thread for kill, and that which has made the child for SIGCHLD.
  *
- *   receiver R (settle_after_child)           first OS thread F, which the kernel prefers
- *    1 asked += 1; send SIG_FORWARD with       a the kernel accepts a signal: its frame, in which
- *      that number to F, unless R runs on F      SIG_FORWARD is blocked, is on the stack of F
- *    2 wait until answered >= the number       b trampoline: taken += 1; unblock SIG_FORWARD
- *    3 accept each signal that is pending      c forwarded: moving |= the signal
- *      and that R admits; handle it            d taken -= 1
- *    4 taken is 0, and moving has no such      e handler of SIG_FORWARD: answered = the number
- *      signal?  return
- *    5 nap; from 3                            trampoline that calls the handler, on any OS thread
+ *   receiver R (settle_after_child)           another OS thread T: the first one, or an M
+ *    1 accept each signal that is pending      a the kernel accepts a signal: its frame, in which
+ *      and that R admits; handle it              SIG_FORWARD is blocked, is on the stack of T
+ *    2 send SIG_FORWARD with a question to     b trampoline: taken += 1; unblock SIG_FORWARD
+ *      each T                                  c forwarded, or deferred (SIGTAB-7): moving |= the
+ *    3 wait until each T has answered            signal
+ *    4 taken is 0, and moving has no such      d taken -= 1
+ *      signal?  return                         e handler of SIG_FORWARD: answer the question
+ *    5 nap; 1; from 4                         trampoline that calls the handler, on any OS thread
  *                                              f moving &= ~ the signal, unless another one of the
  *                                                number waits for the signal thread; taken -= 1
  *
- * Step e comes after b of each signal that F had accepted before it got the number: the kernel
- * makes the frames of all signals before F runs, and either that of the signal is on top, or the
- * number is blocked until b.  So after 2 such a signal is found by 4, and a signal that the kernel
- * still keeps is found by 3.  A signal that another thread than F has accepted is found by 4 from b
- * on: the kernel chooses another one if F does not run and has another signal to handle.
+ * A signal that is not pending in 1 has been accepted.  Step e comes after b of each signal that T
+ * had accepted before it got the question: the kernel makes the frames of all signals before T
+ * runs, and either that of the signal is on top, or the question is blocked until b.  So after 3
+ * such a signal is found by 4.  Beside more than MOST_ASKED Ms, the newest are asked; a signal that
+ * another one, the signal thread or a thread of the program has accepted is found from b on.
  *
- * Each wait of R ends after SETTLE_NS.  If F has not answered MUTE times in a row (it ended, or is
- * in a system call that no signal ends), it is not asked again.
+ * Each wait of R ends after SETTLE_NS.  A T that has not answered (it is in a system call that no
+ * signal ends) is mute: it is not asked until it answers.
  *
  * Rejected
  *   The same after reads and polls.  After each wait steps 3 to 5 alone missed 0 to 25 % of 1,000
@@ -50,13 +51,20 @@
 /* SETTLE_NS: at a load of 20 on two CPUs the first OS thread did not run for 200 ms.
  * NAP_NS: a part of the time that a signal needs through the signal thread, some 50 us.  NAPS_NS:
  * after so long the receiver releases its P, and tries again each TRY_NS; not measured. */
-enum { SETTLE_NS = S, NAP_NS = 20 * US, NAPS_NS = 200 * US, MUTE = 2 };
+enum { SETTLE_NS = S, NAP_NS = 20 * US, NAPS_NS = 200 * US };
+
+/* The value of SIG_FORWARD has the number of a question and the index of T; the low 32 bits of a
+ * question are the set of those T that have not answered, and the others its number.  Of more than
+ * QUESTIONS at once, the oldest count as answered. */
+enum { INDEX_BITS = 5, MOST_ASKED = 1 << INDEX_BITS, QUESTIONS = 16, MUTE = 8 };
 
 static struct {
-	uint32_t taken;      /* (a) trampolines between b and d */
-	uint32_t asked;      /* (a) questions */
-	uint32_t answered;   /* (a) number of the last question with an answer */
-	uint32_t unanswered; /* (a) questions in a row without an answer */
+	uint32_t taken;                /* (a) trampolines between b and d */
+	uint32_t asked;                /* (a) questions */
+	uint32_t ended;                /* (a) questions that each T has answered; a futex */
+	uint32_t mutes;                /* (a) */
+	int mute[MUTE];                /* (a) ids of the last T that have not answered; 0: none */
+	uint64_t questions[QUESTIONS]; /* (a) at their number modulo QUESTIONS */
 } settling;
 
 /* --- the trampoline --- */
@@ -91,30 +99,89 @@ static void pause_settling(int64_t begin)
 		os_nap(TRY_NS);
 }
 
-static bool is_answered(uint32_t number)
+static bool is_mute(int tid)
 {
-	return (int32_t)(ld_acq(&settling.answered) - number) >= 0; /* ORD(receiver) */
+	for (int i = 0; i < MUTE; i++)
+		if (ld_rlx(&settling.mute[i]) == tid)
+			return true;
+	return false;
 }
 
-/* Steps 1 and 2. */
-static void ask_first_thread(void)
+/* The set of T that have not answered. */
+static uint32_t open_answers(uint32_t number)
 {
-	int first = getpid();
+	uint64_t q = ld_acq(&settling.questions[number % QUESTIONS]); /* ORD(receiver) */
 
-	if (os_thread_id() == first || ld_rlx(&settling.unanswered) >= MUTE)
-		return;
-	uint32_t number = add_rlx(&settling.asked, 1u) + 1;
+	return q >> 32 == number ? (uint32_t)q : 0;
+}
+
+/* T answers, or cannot be asked. */
+static void answer_sig(uint32_t number, unsigned index)
+{
+	uint64_t *at = &settling.questions[number % QUESTIONS], q = ld_rlx(at);
+
+	do {
+		if (q >> 32 != number)
+			return;
+	} while (!cas_rel(at, &q, q & ~(UINT64_C(1) << index))); /* ORD(receiver) */
+	if ((uint32_t)q == UINT32_C(1) << index) {
+		add_rlx(&settling.ended, 1u);
+		os_futex_wake(&settling.ended, INT_MAX);
+	}
+}
+
+static int list_asked(int *tids)
+{
+	int n;
+
+	signals_hold();
+	n = run_m_tids(tids, MOST_ASKED - 1);
+	signals_release();
+	tids[n++] = getpid();
+	return n;
+}
+
+/* Step 2.  Returns the number of the question. */
+static uint32_t ask(const int *tids, int n)
+{
+	uint32_t number = (add_rlx(&settling.asked, 1u) + 1) & (UINT32_MAX >> INDEX_BITS), set = 0;
+	int self = os_thread_id();
+
+	for (int i = 0; i < n; i++)
+		if (tids[i] != self && !is_mute(tids[i]) && (tids[i] != getpid() || i == n - 1))
+			set |= UINT32_C(1) << i;
+	st_rlx(&settling.questions[number % QUESTIONS], (uint64_t)number << 32 | set);
+	for (int i = 0; i < n; i++)
+		if (set & UINT32_C(1) << i &&
+		    siginfo_send_question_sig(tids[i], SIG_FORWARD,
+					      (int)(number << INDEX_BITS | (unsigned)i)))
+			answer_sig(number, (unsigned)i);
+	return number;
+}
+
+static void add_mute(uint32_t number, int index, int tid)
+{
+	int *at = &settling.mute[add_rlx(&settling.mutes, 1u) % MUTE];
+
+	st_rlx(at, tid);
+	if (!(open_answers(number) & UINT32_C(1) << index))
+		st_rlx(at, 0);
+}
+
+/* Steps 2 and 3. */
+static void ask_threads(void)
+{
+	int tids[MOST_ASKED], n = list_asked(tids);
+	uint32_t ended = ld_rlx(&settling.ended), number = ask(tids, n), set;
 	int64_t begin = os_now();
 
-	if (siginfo_send_question_sig(first, SIG_FORWARD, (int)number))
-		return;
-	uint32_t last = ld_rlx(&settling.answered);
-
-	if (!is_answered(number))
-		os_futex_wait(&settling.answered, last, begin + NAPS_NS);
-	while (!is_answered(number) && os_now() - begin < SETTLE_NS)
+	if (open_answers(number))
+		os_futex_wait(&settling.ended, ended, begin + NAPS_NS);
+	while ((set = open_answers(number)) && os_now() - begin < SETTLE_NS)
 		pause_settling(begin);
-	st_rlx(&settling.unanswered, is_answered(number) ? 0 : ld_rlx(&settling.unanswered) + 1);
+	for (int i = 0; i < n; i++)
+		if (set & UINT32_C(1) << i)
+			add_mute(number, i, tids[i]);
 }
 
 /* Accept a pending signal of bits.  Returns its number, with *info, or 0. */
@@ -130,7 +197,7 @@ static int take_pending(uint64_t bits, siginfo_t *info)
 	return signo > 0 ? (int)signo : 0;
 }
 
-/* Step 3. */
+/* Step 1. */
 static void handle_pending(uint64_t bits)
 {
 	siginfo_t info;
@@ -156,8 +223,8 @@ void settle_after_child(void)
 
 	if (!bits)
 		return;
-	ask_first_thread();
 	handle_pending(bits);
+	ask_threads();
 	int64_t begin = os_now();
 
 	while (ld_acq(&settling.taken) || receiver_is_moving(bits)) { /* 4; ORD(receiver) */
@@ -171,7 +238,7 @@ void settle_after_child(void)
 	errno = saved;
 }
 
-/* --- the first OS thread --- */
+/* --- an OS thread that is asked --- */
 
 /* What the system call takes: sigaction(2) of glibc refuses SIG_FORWARD. */
 struct kernel_action {
@@ -182,14 +249,17 @@ struct kernel_action {
 
 static void on_forward(int signo, siginfo_t *info, void *context)
 {
-	int saved = errno;
+	uint32_t value = (uint32_t)info->si_value.sival_int;
+	int saved = errno, self = os_thread_id();
 
 	(void)signo;
 	(void)context;
 	if (!siginfo_is_question_sig(info))
 		return;
-	st_rel(&settling.answered, (uint32_t)info->si_value.sival_int); /* ORD(receiver) */
-	os_futex_wake(&settling.answered, INT_MAX);
+	answer_sig(value >> INDEX_BITS, value % MOST_ASKED);
+	for (int i = 0; i < MUTE; i++)
+		if (ld_rlx(&settling.mute[i]) == self)
+			st_rlx(&settling.mute[i], 0);
 	errno = saved;
 }
 
@@ -212,5 +282,6 @@ void settle_begin(void)
 void settle_forget(void)
 {
 	st_rlx(&settling.taken, 0u);
-	st_rlx(&settling.unanswered, 0u);
+	for (int i = 0; i < MUTE; i++)
+		st_rlx(&settling.mute[i], 0);
 }

@@ -234,6 +234,7 @@ static void defer_sig(int signo, bool for_thread, const siginfo_t *info, void *c
 
 	sigaddset(&((ucontext_t *)context)->uc_sigmask, signo);
 	s->deferred |= mask_bit(signo);
+	receiver_moves_sig(signo);
 	if (for_thread)
 		siginfo_send_for_thread_sig(tid, signo, info);
 	else
@@ -266,8 +267,10 @@ static bool take_signal_sig(struct taken_signal *d)
 
 	if (is_of_write_sig(d) && kill_keep_sig(d->signo, d->gp))
 		return false;
-	if (accepted && !handled)
+	if (accepted && !handled) {
+		receiver_arrived_sig(d->signo);
 		return false; /* SIGTAB-6 */
+	}
 	if (handled && gmp__signal_state()->holds && !is_fault_signal(d->signo)) {
 		defer_sig(d->signo, for_thread, d->info, d->context);
 		return false;

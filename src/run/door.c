@@ -35,6 +35,11 @@ void signal_wait_end(void)
 	add_rlx(&sched.npollwait, -1u);
 }
 
+int run_m_tids(int *tids, int n)
+{
+	return m_tids(tids, n);
+}
+
 int run_tids(int *tids, int n)
 {
 	int others[] = { sysmon_tid(), spare_tid() };

@@ -124,8 +124,9 @@ void run_ends_by_signals(void);
 void signal_wait_begin(void);
 void signal_wait_end(void);
 
-/* The kernel's ids of the runtime's threads that make Ms, and of Ms.  Writes n at most, which is 2
- * or more, and returns their number. */
+/* The kernel's ids of Ms, the newest first; run_tids: of the runtime's threads that make Ms, too.
+ * Both write n at most, which is 2 or more, and return their number. */
+int run_m_tids(int *tids, int n);
 int run_tids(int *tids, int n);
 
 /* Around a call that makes a process: the OS thread of an M gets the timer slack, and the slice of
