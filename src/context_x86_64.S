@@ -63,7 +63,6 @@ gmp__mcall:
 	.cfi_undefined rbp
 	movq	$0, (%rsp)
 	movq	%rdx, %rdi
-	movq	%rcx, %rdx
 	xorl	%ebp, %ebp
 	jmp	*%rsi
 	.cfi_endproc
