@@ -33,7 +33,7 @@
  *
  * Models:
  *   src/enter.h: p_hold p_hold_last p_drop
- *   src/m.c: m_keeps_p m_holds_p m_end_taken_locked
+ *   src/m.c: m_end_request m_defer_request m_end_taken_locked
  *   src/policy/take.c: sched_preempt p_ask_locked sched_give_p_up
  *   src/handoff.c: sched_hand_off sched_regain_p sched_stop_without_p
  *   src/park.c: to_g0 park_g0 park_slow_g0 yield_g0
@@ -411,7 +411,7 @@ inline hand_off(victim)
 
 /* --- P sections: enter.h --- */
 
-/* m_keeps_p, with the load before it: the age of ASKED has no consequence */
+/* m_end_request, with the load before it: the age of ASKED has no consequence */
 inline settle()
 {
 #if defined(MUTANT_TAKEN_UNREAD) /* the P was taken before the section */

@@ -49,7 +49,7 @@
  *
  * Models:
  *   src/runq.h: runq_put runq_yield ring_get runq_get runq_get_yielded runq_take_back runnext_swap
- *   src/runq.h: ring_len runq_first runq_yielded runq_len
+ *   src/runq.h: ring_len runq_first_len runq_second_len runq_len
  *   src/runq.c: runq_put_slow runq_put_first take_yielded spill_yielded_locked runq_yield_slow
  *   src/runq.c: runq_flush_yielded_locked runq_get_round ring_grab ring_steal runq_steal
  *   src/runq.c: gq_put_yielded lane_take gq_get_yielded

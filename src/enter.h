@@ -52,12 +52,12 @@ static inline bool p_is_asked(const struct m *m)
 #endif
 }
 
-/* End a request of sysmon, since the G of m leaves its stack or its run ends otherwise: returns
- * true if m keeps its P, false if the P was taken. */
-bool m_keeps_p(struct m *m);
+/* End a request of sysmon for the P of m, since the G of m leaves its stack or its run ends
+ * otherwise.  Returns true if m keeps its P, false if the P was taken. */
+bool m_end_request(struct m *m);
 /* Steps 3 and 4 of monitor/preempt.h for an M in a P section: the same, but the request stays, and
  * an M that has just begun its outermost section gives its P up. */
-bool m_holds_p(struct m *m);
+bool m_defer_request(struct m *m);
 
 /*
  * Begin a P section of m, the caller's M: until p_drop the P is not taken.  Returns false if it was
@@ -69,7 +69,7 @@ static inline bool p_hold(struct m *m)
 {
 	own_inc(&m->inside);
 	fence_light(); /* ORD(preempt): before `taken` is read */
-	return likely(!p_is_asked(m)) || m_holds_p(m);
+	return likely(!p_is_asked(m)) || m_defer_request(m);
 }
 
 /* The same for a caller that ends the run of its G by itself: it does not give the P up. */
@@ -77,7 +77,7 @@ static inline bool p_hold_last(struct m *m)
 {
 	own_inc(&m->inside);
 	fence_light(); /* ORD(preempt) */
-	return likely(!p_is_asked(m)) || m_keeps_p(m);
+	return likely(!p_is_asked(m)) || m_end_request(m);
 }
 
 static inline void p_drop(struct m *m)

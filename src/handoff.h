@@ -16,11 +16,11 @@
  *              queues, with the same protocol as stopm (idle.h).
  *   -          An M that returns without a P is among the stopped Ms, or is bound; in both cases a
  *              later hand-off or wakeup finds it.
- *   HANDOFF-4  An M that sched_hand_off gave a P is in sched.handed until it runs (acquirep).
- *              Until then an M that returns from blocking code may take that P: a wakeup lasts
- *              microseconds, on busy CPUs a time slice, and the P has work.  The returning G is
- *              enqueued behind that work.  An M with pinned Gs keeps its P, since no other M can
- *              run them.
+ *   HANDOFF-4  A stopped M that sched_hand_off gave a P is in sched.handed until it runs
+ *              (acquirep); a new M is not, and keeps the P.  Until then an M that returns from
+ *              blocking code may take that P: a wakeup lasts microseconds, on busy CPUs a time
+ *              slice, and the P has work.  The returning G is enqueued behind that work.  An M with
+ *              pinned Gs keeps its P, since no other M can run them.
  *   HANDOFF-5  An M that lost its P that way is in sched.lostp until it runs.  It is awake
  *              already, so the next hand-off gives it a P without a wakeup.  Otherwise it stops
  *              again, and re-checks the queues once it is among the stopped Ms.

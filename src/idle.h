@@ -32,10 +32,12 @@
  *   IDLE-1  If a G is in a ring or in the global queue and a P is idle, then an M spins (and will
  *           find the G), or has been woken, or the submitter is about to wake one.
  *   -       Exceptions: a G in runnext alone, which its P runs at the next wait; a G that yields
- *           into a ring; and the Gs of a P with fewer than WAKE_MIN in its rings that the poller
- *           made runnable (WAKE_MIN_DUE: a timer), which run before a woken M could take them.  If
- *           that P does not reach its next wait, sysmon acts (monitor/progress.c).
- *   IDLE-2  At most half as many Ms spin as there are busy Ps (may_spin); the others stop.  One of
+ *           into a ring; the rings of a P that is not open to thieves (runq.h); and the Gs of a P
+ *           with fewer than WAKE_MIN in its rings that the poller made runnable (WAKE_MIN_DUE: a
+ *           timer), which run before a woken M could take them.  If that P does not reach its next
+ *           wait, sysmon acts (monitor/progress.c).
+ *   IDLE-2  A search begins to spin only if fewer Ms spin than half the busy Ps (may_spin); an M
+ *           that was woken to spin does so.  The others stop.  One of
  *           the stopped Ms sleeps in the poller, until the earliest timer of all Ps.
  *
  * Rejected
@@ -73,10 +75,10 @@ void report_resume(void);
 bool wait_for_p(struct m *m);
 
 /*
- * Take the P that a waker gave to m, or an idle one, after a wakeup, a timer or an event.  Returns
- * NULL if there is none.  Then the Gs of *out, which the poller made runnable, go to the global
- * queue in the critical section in which m leaves the poller: a thread that saw only one of the two
- * would report a deadlock.
+ * Take the P that a waker gave to m, or an idle one, after a wakeup, a timer or an event; for these
+ * two also that of a G in blocking code (BLOCK-5).  Returns NULL if there is none.  Then the Gs of
+ * *out, which the poller made runnable, go to the global queue in the critical section in which m
+ * leaves the poller: a thread that saw only one of the two would report a deadlock.
  */
 struct p *acquirep(struct m *m, struct glist *out);
 

@@ -163,7 +163,7 @@ int m_start(struct m *m)
 
 /* --- without a P: monitor/preempt.h --- */
 
-noinline bool m_keeps_p(struct m *m)
+noinline bool m_end_request(struct m *m)
 {
 	uint8_t was = ld_rlx(&m->taken);
 
@@ -173,7 +173,7 @@ noinline bool m_keeps_p(struct m *m)
 	return was == P_KEPT;
 }
 
-noinline bool m_holds_p(struct m *m)
+noinline bool m_defer_request(struct m *m)
 {
 	uint8_t was = P_ASKED;
 

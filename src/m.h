@@ -6,8 +6,8 @@
  *   M-1  A stopped M is in exactly one place: sched.midle (it sleeps on its futex) or sched.pollm
  *        (it sleeps in the poller).  The thread that unlinks it gives it a P, or ends the run,
  *        and wakes it.  An M unlinks itself by the same rule.
- *   -    An M that sched_hand_off gave a P is in sched.handed until it runs; if another M took that
- *        P, it is in sched.lostp.  See HANDOFF-4 and HANDOFF-5 of handoff.h.
+ *   -    A stopped M that sched_hand_off gave a P is in sched.handed until it runs; if another M
+ *        took that P, it is in sched.lostp.  See HANDOFF-4 and HANDOFF-5 of handoff.h.
  *   M-3  sched.nm counts every M from the decision to make it (m_reserve_locked) until m_dead.
  */
 #ifndef GMP_M_H

@@ -72,7 +72,7 @@ bool cancel_wait(struct g *gp)
 /* Steps 6 to 8 of a G that is cancelled, or whose P sysmon has asked for (monitor/preempt.h). */
 leaves_by_jump static noinline int park_slow_g0(struct m *m, struct g *gp)
 {
-	bool cut = ld_rlx(&gp->cancelled) && cancel_wait(gp), has_p = m_keeps_p(m);
+	bool cut = ld_rlx(&gp->cancelled) && cancel_wait(gp), has_p = m_end_request(m);
 
 	m->commit(m->commit_arg);
 	if (cut)
@@ -200,7 +200,7 @@ leaves_by_jump int yield_g0(void *arg)
 	struct m *m = arg;
 	struct g *gp = m->curg;
 
-	if (unlikely(p_is_asked(m)) && !m_keeps_p(m))
+	if (unlikely(p_is_asked(m)) && !m_end_request(m))
 		return sched_without_p_g0(m);
 	san_arrive(&m->san);
 	st_rlx(&m->curg, (struct g *)NULL);

@@ -18,8 +18,8 @@ enum {
 	SLOW_TICKS = 5 * TICKS_10US,
 	/* PICK-4 */
 	YIELD_SHARE = 4, /* the second lane has the reciprocal of this */
-	CREDIT_MAX = SLICE_TICKS,
-	CREDIT_MIN = -5 * SLICE_TICKS,
+	CREDIT_MAX = QUANTUM_TICKS,
+	CREDIT_MIN = -5 * QUANTUM_TICKS,
 };
 
 /* --- the own queues and the global queue --- */
@@ -55,7 +55,7 @@ static void begin_interval(struct p *pp, uint64_t now)
  * all Gs, and a quantum would prefer some. */
 static bool yielded_wait(struct p *pp)
 {
-	return !chaos_on() && (runq_yielded(pp) || ld_rlx(&sched.gqyields));
+	return !chaos_on() && (runq_second_len(pp) || ld_rlx(&sched.gqyields));
 }
 
 /* If a quantum is due, begin it once the Gs have run that were then in the first lane. */
@@ -210,7 +210,7 @@ static uint32_t waiting_for_quantum(struct p *pp)
 
 	if (global)
 		global = global / (uint32_t)max_of(ld_rlx(&sched.procs), 1) + 1;
-	return runq_yielded(pp) + global;
+	return runq_second_len(pp) + global;
 }
 
 noinline struct g *quantum_next(struct p *pp)
@@ -231,7 +231,7 @@ noinline struct g *quantum_next(struct p *pp)
 	}
 	and_rlx(&pp->attention, ~(uint32_t)ATTENTION_YIELDED);
 	end_quantum(pp, now);
-	if (runq_first(pp) && yielded_wait(pp)) {
+	if (runq_first_len(pp) && yielded_wait(pp)) {
 		begin_if_due(pp); /* each has run once, and time is left */
 		begin_interval(pp, now);
 	}
@@ -251,7 +251,7 @@ static uint32_t heads_of(struct p *pp)
  * that takes half of a few short-running Gs makes both Ps fetch what the other has just used; one P
  * alone finishes sooner.
  */
-static bool drains_soon(struct p *victim, struct probe *probe)
+static bool drains_soon(struct p *victim, struct victim *probe)
 {
 	uint32_t head = heads_of(victim);
 	int32_t ran = max_of((int32_t)(head - probe->head), 0); /* < 0: timers put Gs in front */
@@ -265,7 +265,7 @@ static bool drains_soon(struct p *victim, struct probe *probe)
  * last: also steal Gs that their owner is about to run, and the runnext of a P that has not
  * switched since the search began.
  */
-static struct g *steal_from_ps(struct p *pp, int n, struct probe *probes, bool last)
+static struct g *steal_from_ps(struct p *pp, int n, struct victim *probes, bool last)
 {
 	int first = (int)rand_below(&pp->rand, (uint32_t)n);
 
@@ -293,7 +293,7 @@ static struct g *steal_from_ps(struct p *pp, int n, struct probe *probes, bool l
 /* The search of spin_for_work. */
 static struct g *steal_work(struct m *m, struct p *pp, bool *from_source)
 {
-	struct probe *probes = pp->probes;
+	struct victim *probes = pp->victims;
 	uint64_t began = cpu_ticks();
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
 	bool spins = sched.cpus > 1 && n > 1;

@@ -2,13 +2,13 @@
 /*
  * Where a P finds its next G: its own queues, the global queue, other Ps.
  *
- * The order in which these are asked is in sched.h; spinning ends in idle.h.
+ * The order in which sched.c asks these is in sched.h; an M that finds nothing stops (idle.h).
  *
  * Invariants
- *   PICK-1  The G in runnext inherits the time slice of the G that made it runnable.  The clock is
- *           read once in INHERIT_MAX such switches in a row; once about SLICE_TICKS have passed,
+ *   PICK-1  The G in runnext inherits the quantum of the G that made it runnable.  The clock is
+ *           read once in INHERIT_MAX such switches in a row; once about QUANTUM_TICKS have passed,
  *           the G in runnext moves to the tail of the second ring (in replayed runs after
- *           INHERIT_MAX).  Two Gs that wake each other therefore share one time slice and cannot
+ *           INHERIT_MAX).  Two Gs that wake each other therefore share one quantum and cannot
  *           starve the rings.
  *   PICK-2  Contention: a spinning M probes other Ps with exponential backoff, since each probe of
  *           a ring takes cache lines from its owner.  Until the last probe it does not steal from a
@@ -38,15 +38,15 @@
  *           G that spawns and yields repeatedly waits for the Gs that it has spawned, as in one
  *           ring: it cannot make Gs faster than they run.
  *   PICK-5  A G of an event waits for the rest of the present run, the events before it and a third
- *           of their time, and one quantum: SLICE_TICKS and the run in which they end.  If the
+ *           of their time, and one quantum: QUANTUM_TICKS and the run in which they end.  If the
  *           second lane becomes empty between quanta, each CHECK_TICKS of events may add one run.
  *   -       A G that has yielded waits for the first lane when a quantum becomes due (and its ring
  *           once more, if runnext held a G); four times the runs before it in the second lane;
  *           CHECK_TICKS, two intervals of PICK-3 and one run; three times what the last run of the
- *           last quantum took beyond its end (20 SLICE_TICKS at most).  The first G after a check
+ *           last quantum took beyond its end (20 QUANTUM_TICKS at most).  The first G after a check
  *           that found the lane empty waits for one interval, and not for the last of these.
  *   -       The credit is capped at CREDIT_MAX, so the second lane has its quarter only while an
- *           interval and the run after it take up to 3 SLICE_TICKS.  Quanta are timed.  Between
+ *           interval and the run after it take up to 3 QUANTUM_TICKS.  Quanta are timed.  Between
  *           quanta each run of an interval is charged its mean run time, and no clock is read
  *           between two checks, except when an M acquires the P.  Verified by model/quantum.pml.
  *
@@ -65,7 +65,7 @@
 
 enum {
 	INHERIT_MAX = 64, /* PICK-1: the clock is read once in so many switches */
-	CHECK_TICKS = SLICE_TICKS / 2,
+	CHECK_TICKS = QUANTUM_TICKS / 2,
 	GLOBAL_CHECK_BATCH = 32,   /* PICK-3: about half of GLOBAL_INTERVAL */
 	GLOBAL_BATCH = RUNQ_BATCH, /* for a P without other work */
 };
@@ -83,7 +83,7 @@ static noinline bool pick_slice_continues(struct p *pp)
 	if (variant_ignores_clock())
 		return false;
 	if (!pp->slice_end)
-		pp->slice_end = now + SLICE_TICKS;
+		pp->slice_end = now + QUANTUM_TICKS;
 	if (now < pp->slice_end) {
 		pp->inherited = 0;
 		return true;
@@ -146,7 +146,7 @@ static inline bool check_is_due(struct p *pp)
 static inline bool pick_alternates(struct p *pp)
 {
 	return (uint32_t)pp->count.switches - pp->drr.took <= 1 &&
-	       (runq_first(pp) || ld_rlx(&pp->runnext));
+	       (runq_first_len(pp) || ld_rlx(&pp->runnext));
 }
 
 /* PICK-3: a G of a timer, or a pinned one, runs next, and no G of the first lane. */

@@ -6,7 +6,7 @@
 #include "base/base.h"
 
 /* What a spinning M has read of a P: PICK-2. */
-struct probe {
+struct victim {
 	uint64_t switches; /* when the search began */
 	uint32_t head;     /* at the last probe */
 };

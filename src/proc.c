@@ -27,7 +27,7 @@ static uint32_t timer_limit(void)
 static void p_delete(struct p *pp)
 {
 	timers_fini(&pp->timers);
-	free(pp->probes);
+	free(pp->victims);
 	free(pp);
 }
 
@@ -38,8 +38,8 @@ static struct p *p_new(int id)
 	if (!pp)
 		return NULL;
 	memset(pp, 0, sizeof(*pp));
-	pp->probes = malloc(PROCS_MAX * sizeof(*pp->probes));
-	if (!pp->probes || timers_init(&pp->timers, timer_limit()) ||
+	pp->victims = malloc(PROCS_MAX * sizeof(*pp->victims));
+	if (!pp->victims || timers_init(&pp->timers, timer_limit()) ||
 	    stackcache_init(&pp->stacks)) {
 		p_delete(pp);
 		return NULL;

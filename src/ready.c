@@ -96,11 +96,11 @@ bool has_work_except(struct p *few)
 		return true;
 	for (int i = 0; i < n; i++) {
 		struct p *pp = sched.allp[i];
-		uint32_t n = runq_len(pp);
+		uint32_t len = runq_len(pp);
 
-		if (n && ld_rlx(&pp->open) &&
+		if (len && ld_rlx(&pp->open) &&
 		    (pp != few ||
-		     (!pp->wake_deferred && n >= WAKE_MIN - 1))) /* one has been taken */
+		     (!pp->wake_deferred && len >= WAKE_MIN - 1))) /* one has been taken */
 			return true;
 	}
 	return false;

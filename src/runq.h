@@ -196,15 +196,15 @@ static inline uint32_t runq_room(struct p *pp)
 	return pp->room ? pp->room - ring_len(&pp->runqhead, &pp->runqtail) : 0;
 }
 
-/* Length of the first ring.  This and runq_yielded return 0 only if the ring was empty at some
+/* Length of the first ring.  This and runq_second_len return 0 only if the ring was empty at some
  * moment. */
-static inline uint32_t runq_first(struct p *pp)
+static inline uint32_t runq_first_len(struct p *pp)
 {
 	return ring_len(&pp->runqhead, &pp->runqtail);
 }
 
 /* Length of the second ring. */
-static inline uint32_t runq_yielded(struct p *pp)
+static inline uint32_t runq_second_len(struct p *pp)
 {
 	return ring_len(&pp->yieldhead, &pp->yieldtail);
 }
@@ -212,7 +212,7 @@ static inline uint32_t runq_yielded(struct p *pp)
 /* Length of both rings. */
 static inline uint32_t runq_len(struct p *pp)
 {
-	return runq_first(pp) + runq_yielded(pp);
+	return runq_first_len(pp) + runq_second_len(pp);
 }
 
 /* Steal for pp, whose rings are empty: move half of victim's first ring to pp's, and return one of

@@ -333,7 +333,7 @@ static inline struct g *own_work(struct p *pp)
 {
 	struct g *gp;
 
-	/* PICK-3.  By switches, not by schedtick: one slice that runnext inherits has many */
+	/* PICK-3.  By switches, not by schedtick: a quantum that runnext inherits has many */
 	if (unlikely(check_is_due(pp)) && (gp = check_global(pp))) {
 		bump(&pp->schedtick, 1);
 		return gp;

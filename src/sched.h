@@ -58,9 +58,9 @@ void mstart(struct m *m);
 /* Find a G and switch to it.  m has a P and no G; it does not spin. */
 int schedule_g0(struct m *m);
 
-/* Leave steps (variant/leave.h).  Final scheduler step of an exiting G. */
+/* Leave steps (variant/leave.h): the final scheduler step of an exiting G; the G of m runs without
+ * a P and must not continue: it is enqueued, and m waits for a P. */
 int sched_exit_g0(void *m);
-/* The G of m runs without a P and must not continue: enqueue it, and let m wait for a P. */
 int sched_without_p_g0(void *m);
 /* The G of m, which has no P, waits: let the M wait for a P. */
 int sched_waits_without_p_g0(struct m *m);

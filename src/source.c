@@ -16,7 +16,7 @@ enum {
 	POLL_TICKS = 5 * TICKS_10US,
 	/* SOURCE-1 */
 	DUE_BATCH = 8,
-	DUE_DEFICIT = 5 * SLICE_TICKS,
+	DUE_DEFICIT = 5 * QUANTUM_TICKS,
 	/* Starting a G that sleeps takes less time than resuming and ending it.  With equal shares,
 	 * 700,000 of 10,000,000 tasks that sleep for 10 ms slept at a time, with a stack each: 3.8
 	 * GB; with this share 32,000, 0.7 GB (bench/experiments/tasks.c, 2 Ps). */
@@ -80,7 +80,7 @@ static bool due_in_front(struct p *pp)
 /* earned: may be negative, also since virtual time may go back. */
 static void add_budget(struct p *pp, int64_t earned, uint64_t now)
 {
-	pp->due.budget = max_of(min_of(pp->due.budget + earned, (int64_t)SLICE_TICKS),
+	pp->due.budget = max_of(min_of(pp->due.budget + earned, (int64_t)QUANTUM_TICKS),
 				-(int64_t)DUE_DEFICIT);
 	pp->due.since = now;
 }
@@ -146,7 +146,7 @@ noinline void run_own_timers(struct p *pp)
 	if (timers_next(pp) > now)
 		return;
 	if (!variant_has_runnext(pp) || !others_wait(pp)) {
-		pp->due.budget = SLICE_TICKS;
+		pp->due.budget = QUANTUM_TICKS;
 		run_timers(pp, pp, now);
 	} else if (timers_may_run(pp)) {
 		run_timers_first(pp, now);
@@ -218,5 +218,5 @@ void poll_if_due(struct p *pp)
 	    cpu_ticks() - ld_rlx(&sched.lastpoll) <= POLL_TICKS)
 		return;
 	sched_poll_now();
-	pp->poll_from += runq_first(pp) + gq_events();
+	pp->poll_from += runq_first_len(pp) + gq_events();
 }

@@ -8,7 +8,7 @@
  * Invariant
  *   SOURCE-1  Gs of timers run before runnext and before the ring, earliest deadline first, within
  *             a budget.  While other Gs are queued, timers (firing them, and the runs of their Gs)
- *             use a token bucket of CPU time: its depth is SLICE_TICKS, and it is refilled with
+ *             use a token bucket of CPU time: its depth is QUANTUM_TICKS, and it is refilled with
  *             DUE_SHARE times the time that the other Gs run.  It is charged after each batch of
  *             DUE_BATCH Gs, so a batch may overdraw it, by a deficit of DUE_DEFICIT at most.  While
  *             it is empty the others run, and timers that are due stay in the heap.
@@ -21,9 +21,9 @@
 
 #include "types.h"
 
-/* 2 ms: the time slice of PICK-1 and SOURCE-1 among Gs that switch; not that of preemption, which
- * is sched.slice. */
-enum { SLICE_TICKS = 200 * TICKS_10US };
+/* 2 ms: the quantum of PICK-1, PICK-4 and SOURCE-1 among Gs that switch.  The time slice, after
+ * which a G that computes is preempted, is sched.slice, and does not depend on it. */
+enum { QUANTUM_TICKS = 200 * TICKS_10US };
 
 /* Fire the due timers of pp, and enqueue their Gs (SOURCE-1).  Owner only, on g0. */
 void run_own_timers(struct p *pp);
@@ -38,7 +38,8 @@ bool sched_should_poll(void);
 void sched_poll_now(void);
 /* Poll, waiting for ns at most (NEVER: indefinitely).  Runnable Gs are appended to out. */
 void sched_poll(int64_t ns, struct glist *out);
-/* sched_poll_now, if pp has run as many Gs as events had made runnable at its last poll. */
+/* sched_poll_now, if schedtick has grown by the number of Gs of events that waited for pp after its
+ * last poll. */
 void poll_if_due(struct p *pp);
 
 #endif

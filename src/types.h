@@ -100,9 +100,9 @@ static inline struct cxx_globals *g_cxx(const struct g *gp)
 struct p {
 	/* fields that the owner writes at every step of the scheduler */
 	struct m *m;            /* (l) (a) NULL: idle, retired, or its next M does not run yet */
-	struct g *runnext;      /* (a) runs next; inherits the time slice; thieves may take it */
-	uint32_t schedtick;     /* (a) slices begun */
-	uint32_t inherited;     /* (o) how often runnext has run in this slice: PICK-1 */
+	struct g *runnext;      /* (a) runs next; inherits the quantum; thieves may take it */
+	uint32_t schedtick;     /* (a) quanta begun (PICK-1), and checks that took a G */
+	uint32_t inherited;     /* (o) how often runnext has run in this quantum: PICK-1 */
 	uint32_t attention;     /* (a) ATTENTION_* */
 	bool shared;            /* (a) the owner uses locked instructions */
 	bool open;              /* (a) thieves may come; set only after `shared` */
@@ -143,8 +143,8 @@ struct p {
 
 	struct latency latency[GMP_LATENCY_CAUSES]; /* (o) */
 	struct watched_run watched;
-	uint64_t pauses;      /* (o) odd: its M does work of the runtime; see run_pause */
-	struct probe *probes; /* (o) of each P, for steal_work; too large for g0 */
+	uint64_t pauses;        /* (o) odd: its M does work of the runtime; see run_pause */
+	struct victim *victims; /* (o) of each P, for steal_work; too large for g0 */
 };
 
 struct m {
@@ -250,15 +250,15 @@ struct sched {
 	uint32_t gqyields;       /* (a) of these, Gs in LANE_YIELD */
 	uint32_t gq_asked;       /* (a) counts the calls of sched_ask_one */
 	struct p *pidle;         /* (l) */
-	struct m *handed;        /* (l) (a) Ms with a P from sched_hand_off, not running yet */
+	struct m *handed;        /* (l) (a) Ms that sched_hand_off wakes with a P: HANDOFF-4 */
 	struct m *lostp;         /* (l) likewise, but another M has taken that P */
 	struct m *midle;         /* (l) Ms that sleep on their futex */
 	bool polling;            /* (l) an M is in the poller, or on its way into or out of it */
 	struct m *pollm;         /* (l) (a) the M that sleeps in the poller; NULL: none */
-	int nmidle;              /* (l) */
+	int nmidle;              /* (l) Ms in midle, and pollm */
 	int nm;                  /* (l) (a) Ms alive, and Ms that are being made; a futex */
 	int nbound;              /* (l) of these, bound to a G */
-	int nblocked;            /* (l) (a) Gs in blocking code whose P has been taken */
+	int nblocked;            /* (l) (a) Gs whose P was taken while they ran or blocked */
 	int npreempted;          /* (l) (a) of these, Gs whose P was taken by preemption */
 	int64_t slice;           /* (c) ns of a time slice, also without preemption */
 	bool preempts;           /* (c) preemption is on: PREEMPT-5 of monitor/preempt.h */
@@ -270,7 +270,7 @@ struct sched {
 	int64_t poll_until aligned_to(CACHE_LINE); /* (a) end of pollm's sleep; INT64_MIN: awake */
 	uint64_t lastpoll;                         /* (a) cpu_ticks at the end of the last poll */
 	int64_t coarse_now; /* (a) about now: written at each reading of the clock */
-	uint32_t npollwait; /* (a) Gs and external threads that wait for an fd */
+	uint32_t npollwait; /* (a) waits for an fd, and calls of report_suspend */
 	uint32_t ndebug;    /* (a) of these, Gs of the debug server: stall.c */
 	uint32_t naccepts;  /* (a) of these, Gs that accept */
 	bool ignores_fds;   /* (a) pollm sleeps and ignores fds: netpoll_rest */

@@ -28,7 +28,7 @@ static inline bool waiter_claim(struct waiter *w, int result)
 			return true;
 		if (old != WAITER_BUSY)
 			return false;
-		cpu_relax(); /* another thread inspects its stack: microseconds */
+		cpu_relax(); /* another thread inspects it: microseconds */
 	}
 }
 

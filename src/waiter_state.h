@@ -68,8 +68,9 @@ struct glist {
 	struct sudog *external;
 };
 
-/* Commit step of a park: called on g0 once the G is off its stack; arms, publishes, unlocks.  It
- * must not touch the G after another thread can see what it published. */
+/* Commit step of a park, once the waiter is armed: publishes, unlocks.  Called on g0 for a G, which
+ * is off its stack, and on its own stack for an external thread.  It must not touch the G after
+ * another thread can see what it published. */
 typedef void (*commit_fn)(void *arg);
 
 #endif

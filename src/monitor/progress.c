@@ -139,7 +139,7 @@ static int urgent_p(int n, int64_t due)
 			due = next;
 			first = i;
 		}
-		queued |= runq_first(pp) || ld_rlx(&pp->runnext);
+		queued |= runq_first_len(pp) || ld_rlx(&pp->runnext);
 	}
 	return first == NO_P && queued && fds ? ANY_P : first;
 }

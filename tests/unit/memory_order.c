@@ -81,7 +81,7 @@ TEST(runq_yield_publishes_slot_before_tail)
 		owner.shared = owner.open = shared;
 		for (int i = 0; i < 8; i++)
 			STEP(check_owner_ring, runq_yield(&owner, &greens[i]));
-		CHECK_EQ(runq_yielded(&owner), 8);
+		CHECK_EQ(runq_second_len(&owner), 8);
 	}
 }
 
@@ -152,7 +152,7 @@ TEST(runq_steal_of_second_ring_reads_slot_before_reuse)
 			runq_yield(&owner, &greens[k]);
 		STEP(overwrite_taken_slots, gp = runq_steal(&other, &owner, false));
 		CHECK(gp == &greens[0]);
-		CHECK_EQ(runq_yielded(&other), i / 2);
+		CHECK_EQ(runq_second_len(&other), i / 2);
 		for (int k = 1; k <= i / 2; k++)
 			CHECK(runq_get_yielded(&other) == &greens[k]);
 	}
@@ -255,7 +255,7 @@ static void begin_round(int n)
 {
 	(void)n;
 	taken = runq_get_round(&owner);
-	CHECK(taken || runq_yielded(&owner) == 0); /* unless the thief has taken all */
+	CHECK(taken || runq_second_len(&owner) == 0); /* unless the thief has taken all */
 }
 
 static void yield_one_more(int n)

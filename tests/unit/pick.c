@@ -97,19 +97,19 @@ TEST(quantum_of_p_that_changes_its_m_is_not_begun_again)
 	CHECK(!quantum_begun());
 	CHECK_EQ(pp.drr.credit, 30 * SWITCH - 10 * SWITCH / 4 * 3);
 	check_after(1, SWITCH);
-	pp.drr.credit = SLICE_TICKS;
+	pp.drr.credit = QUANTUM_TICKS;
 	check_after(1, SWITCH);
 	CHECK(quantum_begun());
 	CHECK(quantum_next(&pp) != NULL);
 	run_first(4);
 	pick_begin(&pp);
 	CHECK(quantum_begun()); /* with what is left */
-	CHECK_EQ(pp.drr.credit, SLICE_TICKS - 4 * SWITCH / 4 * 3);
+	CHECK_EQ(pp.drr.credit, QUANTUM_TICKS - 4 * SWITCH / 4 * 3);
 	CHECK(quantum_next(&pp) != NULL);
 	run_first(10000);
 	pick_begin(&pp);
 	CHECK(!quantum_begun());
-	CHECK_EQ(pp.drr.credit, -5 * SLICE_TICKS);
+	CHECK_EQ(pp.drr.credit, -5 * QUANTUM_TICKS);
 	gq_fini();
 }
 
@@ -120,8 +120,8 @@ TEST(check_takes_share_of_events_and_leaves_yielded)
 	gq_range(0, 100, gq_put);
 	run_first(GLOBAL_INTERVAL);
 	CHECK_EQ(index_of(check_global(&pp)), 0);
-	CHECK_EQ(runq_first(&pp), GLOBAL_CHECK_BATCH - 1);
-	CHECK_EQ(runq_yielded(&pp), 0);
+	CHECK_EQ(runq_first_len(&pp), GLOBAL_CHECK_BATCH - 1);
+	CHECK_EQ(runq_second_len(&pp), 0);
 	CHECK_EQ(sched.gqyields, 10);
 	CHECK_EQ(gq_events(), 100 - GLOBAL_CHECK_BATCH);
 	gq_fini();
@@ -309,7 +309,7 @@ TEST(credit_is_less_by_runs_from_global_queue)
 	pp.yield_room = 0;
 	yield_range(0, 3);
 	run_yielded(10);
-	CHECK_EQ(runq_yielded(&pp), 0);
+	CHECK_EQ(runq_second_len(&pp), 0);
 	check_after(51, INTERVAL);
 	CHECK_EQ(pp.drr.credit, INTERVAL / 4 - 10 * SWITCH);
 	gq_fini();
@@ -346,8 +346,8 @@ TEST(credit_is_bounded)
 {
 	begin();
 	yield_range(0, 3);
-	check_after(1, INT64_C(1000) * SLICE_TICKS);
-	CHECK_EQ(pp.drr.credit, SLICE_TICKS);
+	check_after(1, INT64_C(1000) * QUANTUM_TICKS);
+	CHECK_EQ(pp.drr.credit, QUANTUM_TICKS);
 	gq_fini();
 }
 
@@ -394,7 +394,7 @@ TEST(runnext_with_expired_slice_goes_to_second_ring)
 	CHECK_EQ(index_of(local_work(&pp)), 0); /* the first ring, then in FIFO order */
 	CHECK(!pp.runnext);
 	CHECK_EQ(pp.inherited, 0);
-	CHECK_EQ(runq_yielded(&pp), 2);
+	CHECK_EQ(runq_second_len(&pp), 2);
 	CHECK_EQ(index_of(local_work(&pp)), 1);
 	CHECK_EQ(index_of(local_work(&pp)), 2);
 	CHECK(local_work(&pp) == NULL);

@@ -55,8 +55,8 @@ TEST(quantum_lasts_until_credit_is_used)
 	CHECK(!quantum_begun());
 	/* the last run was too long, and a quarter of the quantum is new credit */
 	CHECK_EQ(pp.drr.credit, credit - 31 * SWITCH / 4 * 3);
-	CHECK_EQ(runq_yielded(&pp), 50);
-	CHECK_EQ(runq_first(&pp), 3);
+	CHECK_EQ(runq_second_len(&pp), 50);
+	CHECK_EQ(runq_first_len(&pp), 3);
 	/* the quantum is no part of the interval, nor of the time that timers earn */
 	CHECK_EQ(pp.drr.since, now);
 	CHECK_EQ(pp.drr.from, pp.count.switches);
@@ -254,7 +254,7 @@ TEST(quantum_runs_each_g_once)
 		step_of_quantum(i);
 	CHECK(quantum_next(&pp) == NULL);
 	CHECK(!quantum_begun());
-	CHECK_EQ(runq_yielded(&pp), 3);
+	CHECK_EQ(runq_second_len(&pp), 3);
 	gq_fini();
 }
 
@@ -264,9 +264,9 @@ TEST(quantum_with_long_last_run_leaves_bounded_negative_credit)
 	step_of_quantum(0);
 	run_first(10000); /* G 1 runs for 100 ms */
 	CHECK(quantum_next(&pp) == NULL);
-	CHECK_EQ(pp.drr.credit, -5 * SLICE_TICKS);
+	CHECK_EQ(pp.drr.credit, -5 * QUANTUM_TICKS);
 	check_after(1, SWITCH);
-	CHECK_EQ(pp.drr.credit, -5 * SLICE_TICKS + SWITCH / 4);
+	CHECK_EQ(pp.drr.credit, -5 * QUANTUM_TICKS + SWITCH / 4);
 	CHECK(!quantum_begun());
 	gq_fini();
 }
@@ -287,7 +287,7 @@ TEST(check_during_turn_does_not_begin_it_again)
 	step_of_quantum(0);
 	uint64_t began = pp.drr.began, end = pp.drr.end;
 
-	pp.drr.credit = SLICE_TICKS; /* enough for another one */
+	pp.drr.credit = QUANTUM_TICKS; /* enough for another one */
 	check_after(1, SWITCH);
 	CHECK(quantum_begun());
 	CHECK_EQ(pp.drr.began, began);
@@ -370,7 +370,7 @@ TEST(second_lane_gets_a_quarter_beside_busy_first_ring)
 
 		CHECK(share > 0.24 && share < 0.26);
 		CHECK(longest > 10);
-		CHECK(longest <= SLICE_TICKS / SWITCH);
+		CHECK(longest <= QUANTUM_TICKS / SWITCH);
 	}
 	/* more than a quarter of the steps: it needs no quanta */
 	CHECK_EQ((int)(share_of_second_lane(4, 1, &longest) * 1000), 500);
@@ -384,6 +384,6 @@ TEST(second_lane_gets_a_quarter_beside_slow_first_ring)
 		double share = share_of_second_lane(0, length, &longest);
 
 		CHECK(share > 0.24 && share < 0.26);
-		CHECK(longest <= SLICE_TICKS / SWITCH);
+		CHECK(longest <= QUANTUM_TICKS / SWITCH);
 	}
 }

@@ -266,7 +266,7 @@ TEST(preempt_m_asked_in_section_is_asked_again)
 static void begin_and_end_section(void)
 {
 	st_seq(&target->inside, 2);
-	CHECK(m_holds_p(target));
+	CHECK(m_defer_request(target));
 	CHECK_EQ(ld_seq(&target->taken), P_WANTED);
 	st_seq(&target->inside, 0);
 }
@@ -345,7 +345,7 @@ TEST(preempt_m_keeps_p_for_section_while_sched_lock_is_held)
 /* A whole section that begins after sysmon has asked: the M ends the request. */
 static void settle(void)
 {
-	CHECK(m_keeps_p(target));
+	CHECK(m_end_request(target));
 }
 
 static void keep_after_settling(void *arg)

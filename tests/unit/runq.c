@@ -122,8 +122,8 @@ TEST(runq_yield_in_order_uses_first_ring)
 	put_range(&ps[0], 0, 2);
 	yield_range(&ps[0], 2, 4);
 	put_range(&ps[0], 4, 6);
-	CHECK_EQ(runq_first(&ps[0]), 6);
-	CHECK_EQ(runq_yielded(&ps[0]), 0);
+	CHECK_EQ(runq_first_len(&ps[0]), 6);
+	CHECK_EQ(runq_second_len(&ps[0]), 0);
 	CHECK_EQ(sched.gqn, 0);
 	expect_range(&ps[0], 0, 6);
 	gq_fini();
@@ -456,8 +456,8 @@ TEST(runq_steal_takes_first_ring_then_second_then_runnext)
 	CHECK_EQ(index_of(runq_steal(&ps[1], &ps[0], true)), 1);
 	CHECK_EQ(runq_len(&ps[1]), 0);
 	CHECK_EQ(index_of(runq_steal(&ps[1], &ps[0], true)), 2);
-	CHECK_EQ(runq_first(&ps[1]), 0);
-	CHECK_EQ(runq_yielded(&ps[1]), 3); /* half of seven, rounded up, less the G that runs */
+	CHECK_EQ(runq_first_len(&ps[1]), 0);
+	CHECK_EQ(runq_second_len(&ps[1]), 3); /* half of seven, rounded up, less the G that runs */
 	CHECK_EQ(ps[1].count.stolen, 3);
 	expect_yielded(&ps[1], 3, 6);
 	expect_yielded(&ps[0], 6, 9);

@@ -16,7 +16,7 @@ enum {
 	WAITS = 30,
 	COMPUTE_NS = 100000, /* of a G of the ring: > 10 us, so each switch checks the timers */
 	DUE_MOST = 8,        /* as in sched.c */
-	SLICE_SWITCHES = 200 /* switches of 10 us in SLICE_TICKS */
+	SLICE_SWITCHES = 200 /* switches of 10 us in QUANTUM_TICKS */
 };
 
 static atomic_int stop;
