@@ -313,7 +313,7 @@ static void in_child(void)
 	struct g *gp = own_green();
 	struct thread *t = gp ? thread_of(gp) : forked_self(); /* the child of such a child */
 
-	kill_forget();
+	kill_forget(t);
 	threads_forget();
 	program_forked(t);
 	if (!t)

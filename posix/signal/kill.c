@@ -84,7 +84,7 @@ static struct {
 	struct thread
 		*listed;     /* (l) threads with signals in killed; T's `at` points to its place */
 	struct thread *rest; /* (l) threads that the present pass has not reached */
-	uint32_t kept;   /* (a) kill_keep_sig was called: a T that is not listed may have signals */
+	uint32_t used;       /* (a) a thread has had signals in killed */
 	uint32_t asked;  /* (a) the signal thread will make a pass, and clears it first: KILL-1 */
 	uint32_t passes; /* (o) of the signal thread: since the last new signal */
 	int64_t counted_at; /* (o) of it: the last pass that counts as a try */
@@ -132,36 +132,27 @@ static void link_to(struct thread **head, struct thread *t)
 	*head = t;
 }
 
+static void make_pending(struct thread *t, int signo)
+{
+	st_rlx(&killer.used, 1u);
+	or_rlx(&t->killed, mask_bit(signo)); /* KILL-4 */
+}
+
 /* Step 2 of the sender. */
 static void add(struct thread *t, int signo)
 {
-	or_rlx(&t->killed, mask_bit(signo)); /* KILL-4 */
+	make_pending(t, signo);
 	if (!t->at_killed)
 		link_to(&killer.listed, t);
 }
 
-static void forget_signals(struct thread *t, int unused, bool unused_too)
+void kill_forget(struct thread *t)
 {
-	(void)unused;
-	(void)unused_too;
-	t->killed = 0;
-}
-
-static void forget_list(struct thread *t)
-{
-	for (; t; t = t->next_killed) {
-		t->at_killed = NULL;
-		t->killed = 0;
-	}
-}
-
-void kill_forget(void)
-{
-	if (killer.kept)
-		threads_each(forget_signals, 0, false);
-	forget_list(killer.listed);
-	forget_list(killer.rest);
 	memset(&killer, 0, sizeof(killer));
+	if (!t)
+		return;
+	t->killed = 0;
+	t->at_killed = NULL;
 }
 
 /* The action of signo is now the default one, or to ignore it. */
@@ -171,19 +162,12 @@ static void discard(struct thread *t, int signo, bool ignored)
 		take(t, signo);
 }
 
-static void discard_all(struct thread *t, int signo, bool ignored)
-{
-	for (; t; t = t->next_killed)
-		discard(t, signo, ignored);
-}
-
 void kill_discard(int signo, bool ignored)
 {
+	if (!ld_rlx(&killer.used))
+		return;
 	threads_lock();
-	discard_all(killer.listed, signo, ignored);
-	discard_all(killer.rest, signo, ignored);
-	if (mask_of_writes() & mask_bit(signo) && ld_rlx(&killer.kept))
-		threads_each(discard, signo, ignored);
+	threads_each(discard, signo, ignored);
 	threads_unlock();
 }
 
@@ -235,13 +219,6 @@ bool kill_reaches_caller(void)
 	const struct thread *t = self_record();
 
 	return t && !t->is_main && receiver_has_thread();
-}
-
-uint64_t kill_pending(void)
-{
-	const struct thread *t = self_record();
-
-	return t ? ld_rlx(&t->killed) : 0;
 }
 
 /* --- the signal thread --- */
@@ -461,11 +438,11 @@ bool kill_is_busy_sig(const struct g *interrupted)
 	return is_in_runtime_sig() || (t && ld_rlx(&t->stage) != STAGE_NONE);
 }
 
-bool kill_is_pending_sig(int signo, const struct g *interrupted)
+uint64_t kill_pending_sig(const struct g *gp)
 {
-	const struct thread *t = thread_of(interrupted);
+	const struct thread *t = thread_of(gp);
 
-	return t && ld_rlx(&t->killed) & mask_bit(signo);
+	return t ? ld_rlx(&t->killed) : 0;
 }
 
 bool kill_take_sig(int signo, siginfo_t *info, const struct g *interrupted)
@@ -485,8 +462,7 @@ bool kill_keep_sig(int signo, const struct g *interrupted)
 
 	if (!t || !(ld_rlx(&t->mask) & mask_bit(signo)))
 		return false;
-	st_rlx(&killer.kept, 1u);
-	or_rlx(&t->killed, mask_bit(signo));
+	make_pending(t, signo);
 	return true;
 }
 

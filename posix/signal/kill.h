@@ -23,8 +23,8 @@ int kill_tid_of(const struct g *gp);
  * the signal is not kept here. */
 bool kill_self(int signo);
 
-/* In the child of a fork, before threads_forget: no signal is pending. */
-void kill_forget(void);
+/* In the child of a fork, whose only record of a thread is t (NULL: none): no signal is pending. */
+void kill_forget(struct thread *t);
 /* The action of signo is now to ignore it, or the default one. */
 void kill_discard(int signo, bool ignored);
 
@@ -37,8 +37,8 @@ int64_t kill_pass(void);
 
 /* The thread is in a wait, or its M is in a P section: no handler may run. */
 bool kill_is_busy_sig(const struct g *interrupted);
-/* The signal is pending for it. */
-bool kill_is_pending_sig(int signo, const struct g *interrupted);
+/* The signals that are pending for gp. */
+uint64_t kill_pending_sig(const struct g *gp);
 /* It blocks the signal, which the kernel has raised for its OS thread: now it is pending for it. */
 bool kill_keep_sig(int signo, const struct g *interrupted);
 /* Step f.  Returns true if the program's handler must run, with *info as pthread_kill gives it. */
@@ -50,8 +50,6 @@ void kill_handler_sig(const struct g *interrupted, int change);
 
 /* The caller is a thread of the table other than main, and signals are brought to it. */
 bool kill_reaches_caller(void);
-/* The signals that are pending for the caller. */
-uint64_t kill_pending(void);
 /* Run the handlers of signals that are pending and not blocked. */
 void kill_run(void);
 /* Step e. */

@@ -244,6 +244,6 @@ HOOK int sigpending(sigset_t *set)
 	int result = LIBC(sigpending)(set);
 
 	if (result == 0)
-		*set = mask_set(mask_of(set) | kill_pending());
+		*set = mask_set(mask_of(set) | kill_pending_sig(own_green()));
 	return result;
 }

@@ -223,7 +223,7 @@ static bool is_note_sig(int signo, const siginfo_t *info, const struct g *gp)
 {
 	bool lost = info->si_code == SI_USER && info->si_pid == 0 && info->si_uid == 0;
 
-	return siginfo_is_note_sig(info) || (lost && kill_is_pending_sig(signo, gp));
+	return siginfo_is_note_sig(info) || (lost && kill_pending_sig(gp) & mask_bit(signo));
 }
 
 /* SIGTAB-7.  info was unpacked. */
