@@ -238,7 +238,7 @@ static enum delivery end_sigwait(struct thread *t, uint64_t bits, int tid)
 {
 	int signo = first_of(bits);
 
-	if (!t->noted && siginfo_send_note_sig(tid, signo) == 0)
+	if (!t->noted && siginfo_send_mark_sig(tid, signo, CODE_NOTE, 0) == 0)
 		t->noted = signo;
 	return LATER;
 }
@@ -332,14 +332,13 @@ static enum delivery send_notes(const struct attempt *a)
 		else if (s.blocked & mask_bit(signo))
 			done = a->handling ? done : BLOCKED;
 		else if (!(s.pending & mask_bit(signo)))
-			siginfo_send_note_sig(a->tid, signo); /* fails: the next pass */
+			siginfo_send_mark_sig(a->tid, signo, CODE_NOTE,
+					      0); /* fails: the next pass */
 	}
 	return done;
 }
 
-/* KILL-7: the handlers run on the signal thread, if T still admits the signals.  It sends before it
- * unblocks: of two signals that are pending, the kernel delivers that of the thread first.  One of
- * the process, which no receiver admits, would block the signal again (route_blocked_sig). */
+/* KILL-7: the handlers run on the signal thread, if T still admits the signals. */
 static void handle_here(pthread_t to)
 {
 	for (int signo = 1; signo <= SIGNALS; signo++) {
@@ -347,8 +346,7 @@ static void handle_here(pthread_t to)
 			continue;
 		siginfo_t info = siginfo_make_sig(signo, SI_TKILL);
 
-		siginfo_send_for_thread_sig(os_thread_id(), signo, &info);
-		signal_unblock(signo);
+		siginfo_handle_here(&info);
 	}
 }
 
@@ -488,7 +486,7 @@ static bool run_one(struct thread *t, int signo)
 	if (action == ACTION_DEFAULT && take(t, signo))
 		syscall(SYS_tgkill, getpid(), os_thread_id(), signo);
 	else if (action == ACTION_HANDLER)
-		siginfo_send_note_sig(os_thread_id(), signo);
+		siginfo_send_mark_sig(os_thread_id(), signo, CODE_NOTE, 0);
 	return !(admitted(t) & mask_bit(signo));
 }
 
@@ -632,9 +630,9 @@ void kill_unexpect(const sigset_t *before)
 		sigset_t only = mask_set(mask_bit(noted));
 
 		if (LIBC(sigtimedwait)(&only, &info, &at_once) > 0 &&
-		    !siginfo_is_note_sig(&info)) { /* the note was merged into a signal */
+		    info.si_code != CODE_NOTE) { /* the note was merged into a signal */
 			siginfo_unpack_sig(&info);
-			siginfo_send_sig(info.si_signo, &info);
+			siginfo_pass_sig(0, info.si_signo, &info, CODE_DEFERRED);
 		}
 	}
 	LIBC(pthread_sigmask)(SIG_SETMASK, before, NULL);
@@ -689,15 +687,14 @@ HOOK int kill(pid_t pid, int signo)
 	int saved = errno;
 	enum signal_action action = is_own(pid, signo) ? signal_action(signo) : ACTION_IGNORE;
 
+	if (action == ACTION_HANDLER) {
+		siginfo_t info = siginfo_make_sig(signo, SI_USER);
+
+		if (siginfo_handle_here(&info) == 0)
+			return 0;
+	}
 	errno = saved;
 	if (action == ACTION_DEFAULT)
 		return (int)syscall(SYS_tgkill, pid, os_thread_id(), signo);
-	if (action == ACTION_IGNORE)
-		return LIBC(kill)(pid, signo);
-	siginfo_t info = siginfo_make_sig(signo, SI_USER);
-	signal_unblock(signo);
-	if (siginfo_send_for_thread_sig(os_thread_id(), signo, &info) == 0)
-		return 0;
-	errno = saved;
-	return LIBC(kill)(pid, signo); /* the kernel's queue is full, which stops no kill */
+	return LIBC(kill)(pid, signo); /* also if the kernel's queue is full, which stops no kill */
 }

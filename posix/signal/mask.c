@@ -74,10 +74,10 @@ static void rescue(uint64_t bits)
 	if (!mask_of(&set))
 		return;
 	while (n < RESCUED_MOST && LIBC(sigtimedwait)(&set, &info[n], &at_once) > 0)
-		if (!siginfo_is_note_sig(&info[n])) /* a hint: kill.c repeats it */
+		if (info[n].si_code != CODE_NOTE) /* a hint: kill.c repeats it */
 			siginfo_unpack_sig(&info[n++]);
 	for (int i = 0; i < n; i++)
-		siginfo_send_sig(info[i].si_signo, &info[i]);
+		siginfo_pass_sig(0, info[i].si_signo, &info[i], CODE_DEFERRED);
 }
 
 static void forked(void)
@@ -163,7 +163,7 @@ static void set_receivers_mask(struct receiver *r, uint64_t mask, uint64_t befor
 		sigthread_begin();
 	mask_apply();
 	if (tell)
-		receiver_tell();
+		receiver_wake();
 	rescue(mask & ~before);
 }
 
@@ -273,7 +273,7 @@ uint64_t mask_swap(const sigset_t *set)
 	if (r) {
 		st_rlx(&r->swapped, true);
 		if (receiver_set_mask(r, mask_of(set)))
-			receiver_tell();
+			receiver_wake();
 	} else {
 		change_kernel(SIG_BLOCK, before & ~mask_of(set)); /* MASK-4 */
 	}
@@ -288,7 +288,7 @@ static void swap_receiver_back(struct receiver *r, const sigset_t *set, uint64_t
 	st_rlx(&r->swapped, false);
 	mask_apply();
 	if (tell)
-		receiver_tell();
+		receiver_wake();
 	rescue(before & ~mask_of(set));
 }
 

@@ -20,24 +20,21 @@ enum { FIRST_OF_LIBC = 32, LAST_OF_LIBC = 33 };
 static int send_signal(int tid, int sig, const union sigval *value)
 {
 	siginfo_t info = siginfo_make_sig(sig, SI_QUEUE);
-	pid_t pid = getpid();
+	int before = errno;
 	long err;
 
-	if (value)
+	if (!value) {
+		err = tid ? syscall(SYS_tgkill, getpid(), tid, sig) : LIBC(kill)(getpid(), sig);
+	} else {
 		info.si_value = *value;
-	int before = errno;
+		/* SI_QUEUE does not tell that the signal is for one thread (RECEIVER-5) */
+		bool for_thread = tid && signal_action(sig) == ACTION_HANDLER;
 
-	/* SI_QUEUE does not tell that the signal is for one thread (RECEIVER-5) */
-	if (tid && value && signal_action(sig) == ACTION_HANDLER)
-		err = siginfo_send_for_thread_sig(tid, sig, &info);
-	else if (tid && value)
-		err = siginfo_send_plain_sig(tid, sig, &info);
-	else if (tid)
-		err = syscall(SYS_tgkill, pid, tid, sig);
-	else if (value)
-		err = siginfo_send_plain_sig(0, sig, &info);
-	else
-		err = LIBC(kill)(pid, sig);
+		if (!for_thread)
+			info.si_errno = 0;
+		err = for_thread ? siginfo_pass_sig(tid, sig, &info, CODE_FOR_THREAD)
+				 : siginfo_send_sig(tid, sig, &info);
+	}
 	err = err ? errno : 0;
 	errno = before;
 	return (int)err;

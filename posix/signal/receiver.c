@@ -93,7 +93,7 @@ bool receiver_has_thread(void)
 int receiver_wake(void)
 {
 	int saved = errno, tid = ld_rlx(&rec.tid);
-	int err = tid ? siginfo_send_note_sig(tid, SIG_FORWARD) : -1;
+	int err = tid ? siginfo_send_mark_sig(tid, SIG_FORWARD, CODE_NOTE, 0) : -1;
 
 	errno = saved;
 	return err;
@@ -119,7 +119,7 @@ bool receiver_forward_sig(const siginfo_t *info)
 	if (bit && or_rlx(&rec.forwarded, bit) & bit)
 		return true; /* RECEIVER-8 */
 	receiver_moves_sig(signo);
-	if (siginfo_send_to_sig(tid, SIG_FORWARD, info) == 0)
+	if (siginfo_pass_sig(tid, SIG_FORWARD, info, CODE_FORWARDED) == 0)
 		return true;
 	and_rlx(&rec.forwarded, ~bit);
 	receiver_arrived_sig(signo);
@@ -176,15 +176,6 @@ static void update_admitted_locked(void)
 	st_rlx(&rec.admitted, admitted);
 }
 
-void receiver_tell(void)
-{
-	siginfo_t info = { 0 };
-	int tid = ld_rlx(&rec.tid);
-
-	if (tid)
-		siginfo_send_to_sig(tid, SIG_FORWARD, &info);
-}
-
 /* The first call of a run makes the main receiver. */
 static void begin_main(void)
 {
@@ -201,7 +192,7 @@ static void begin_main(void)
 		update_admitted_locked();
 	}
 	unlock(&rec.lock, LR_RECEIVER);
-	receiver_tell();
+	receiver_wake();
 }
 
 struct receiver *receiver_self(void)
@@ -388,7 +379,7 @@ static enum delivery send_to_running(const struct receiver *r, int signo, const 
 		return LATER;
 	if (!thread_admits(tid, signo))
 		return ld_rlx(&r->swapped) ? LATER : AGAIN;
-	return siginfo_send_to_sig(tid, signo, info) == 0 ? DONE : AGAIN;
+	return siginfo_pass_sig(tid, signo, info, CODE_FORWARDED) == 0 ? DONE : AGAIN;
 }
 
 static struct receiver *choose_locked(int signo)
@@ -449,7 +440,8 @@ enum delivery receiver_deliver(int signo, const siginfo_t *info, struct receiver
 		return NONE;
 	if (is_present(&rec.main)) {
 		done = deliver_once(signo, info, stored);
-		if (done == NONE && siginfo_send_sig(signo, info) == 0) { /* blocked meanwhile */
+		if (done == NONE && /* blocked meanwhile */
+		    siginfo_pass_sig(0, signo, info, CODE_DEFERRED) == 0) {
 			receiver_arrived_sig(signo);
 			done = DONE;
 		}

@@ -25,10 +25,9 @@ struct receiver {
 struct receiver *receiver_self(void);
 /* Make the calling green thread a receiver, with this mask.  NULL without memory. */
 struct receiver *receiver_new(uint64_t mask);
-/* Set the mask of r, the caller's.  Returns true if receiver_tell must follow, after the mask of
+/* Set the mask of r, the caller's.  Returns true if receiver_wake must follow, after the mask of
  * the OS thread has been set. */
 bool receiver_set_mask(struct receiver *r, uint64_t mask);
-void receiver_tell(void);
 /* The mask of a green thread that has not set one. */
 uint64_t receiver_default_mask(void);
 /* Whether receivers exist: a run of gmp_run, whose first green thread is the main receiver. */
@@ -55,8 +54,8 @@ enum { TRY_NS = 100 * US, TRIES = 50 };
 
 /* The signal thread exists, and brings signals to green threads of this run. */
 bool receiver_has_thread(void);
-/* Let the signal thread call kill_pass.  Returns 0, or -1: there is none, or the kernel's queue of
- * signals is full. */
+/* The signal thread must read what receivers admit, and call kill_pass.  Returns 0, or -1: there is
+ * none, or the kernel's queue of signals is full. */
 int receiver_wake(void);
 /* What the kernel tells of an OS thread: RECEIVER-6. */
 struct os_thread_signals {

@@ -38,6 +38,7 @@
  */
 #include "posix/signal/settle.h"
 
+#include <string.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -153,8 +154,8 @@ static uint32_t ask(const int *tids, int n)
 	st_rlx(&settling.questions[number % QUESTIONS], (uint64_t)number << 32 | set);
 	for (int i = 0; i < n; i++)
 		if (set & UINT32_C(1) << i &&
-		    siginfo_send_question_sig(tids[i], SIG_FORWARD,
-					      (int)(number << INDEX_BITS | (unsigned)i)))
+		    siginfo_send_mark_sig(tids[i], SIG_FORWARD, CODE_QUESTION,
+					  (int)(number << INDEX_BITS | (unsigned)i)))
 			answer_sig(number, (unsigned)i);
 	return number;
 }
@@ -184,8 +185,8 @@ static void ask_threads(void)
 			add_mute(number, i, tids[i]);
 }
 
-/* Accept a pending signal of bits.  Returns its number, with *info, or 0. */
-static int take_pending(uint64_t bits, siginfo_t *info)
+/* Accept a pending signal of bits.  Returns false if there is none. */
+static bool take_pending(uint64_t bits, siginfo_t *info)
 {
 	static const struct timespec at_once;
 	long signo;
@@ -193,20 +194,18 @@ static int take_pending(uint64_t bits, siginfo_t *info)
 	do
 		signo = syscall(SYS_rt_sigtimedwait, &bits, info, &at_once, SIGSET_BYTES);
 	while ((signo < 0 && errno == EINTR) ||
-	       (signo > 0 && siginfo_is_note_sig(info))); /* a hint: kill.c repeats it */
-	return signo > 0 ? (int)signo : 0;
+	       (signo > 0 && info->si_code == CODE_NOTE)); /* a hint: kill.c repeats it */
+	return signo > 0;
 }
 
 /* Step 1. */
 static void handle_pending(uint64_t bits)
 {
 	siginfo_t info;
-	int signo;
 
-	while ((signo = take_pending(bits, &info))) {
+	while (take_pending(bits, &info)) {
 		siginfo_unpack_sig(&info);
-		signal_unblock(signo);
-		siginfo_send_for_thread_sig(os_thread_id(), signo, &info);
+		siginfo_handle_here(&info);
 	}
 }
 
@@ -254,7 +253,7 @@ static void on_forward(int signo, siginfo_t *info, void *context)
 
 	(void)signo;
 	(void)context;
-	if (!siginfo_is_question_sig(info))
+	if (info->si_code != CODE_QUESTION || info->si_pid != getpid())
 		return;
 	answer_sig(value >> INDEX_BITS, value % MOST_ASKED);
 	for (int i = 0; i < MUTE; i++)
@@ -281,7 +280,5 @@ void settle_begin(void)
 
 void settle_forget(void)
 {
-	st_rlx(&settling.taken, 0u);
-	for (int i = 0; i < MUTE; i++)
-		st_rlx(&settling.mute[i], 0);
+	memset(&settling, 0, sizeof(settling));
 }

@@ -9,27 +9,39 @@
 /* A new signal of this process, accepted now: si_errno is its epoch (SIGTAB-6). */
 siginfo_t siginfo_make_sig(int signo, int code);
 
-/* Send the signal, whose info was unpacked or made: to the process; to the OS thread tid by the
- * signal `carrier`, which may be another; to the OS thread tid, which handles it itself.  Return 0,
- * or -1 with errno set. */
-int siginfo_send_sig(int signo, const siginfo_t *info);
-int siginfo_send_to_sig(int tid, int carrier, const siginfo_t *info);
-int siginfo_send_for_thread_sig(int tid, int signo, const siginfo_t *info);
+/*
+ * How a signal was sent, its si_code.
+ *
+ * CODE_FORWARDED   to a thread, for routing by trampoline.c
+ * CODE_DEFERRED    to the process
+ * CODE_FOR_THREAD  to a thread, which handles it itself (RECEIVER-5)
+ * CODE_NOTE        to a thread: a note of kill.c, a mark without content
+ * CODE_QUESTION    to a thread: a question of settle.c, a mark whose si_value is its number
+ */
+enum signal_code {
+	CODE_FORWARDED = -1000,
+	CODE_DEFERRED = -1001,
+	CODE_FOR_THREAD = -1002,
+	CODE_NOTE = -1003,
+	CODE_QUESTION = -1004
+};
 
-/* Send a new signal that a handler of any thread may handle; tid 0: to the process. */
-int siginfo_send_plain_sig(int tid, int signo, siginfo_t *info);
+/* The functions that send return 0, or -1 with errno set. */
 
-/* Send a question of settle.c with its number, which is its si_value. */
-int siginfo_send_question_sig(int tid, int signo, int number);
-bool siginfo_is_question_sig(const siginfo_t *info);
+/* Send a signal that a handler of any thread may handle; tid 0: to the process. */
+int siginfo_send_sig(int tid, int signo, const siginfo_t *info);
+/* Send the signal, whose info was unpacked or made, by the signal `carrier`, which may be another;
+ * tid 0: to the process. */
+int siginfo_pass_sig(int tid, int carrier, const siginfo_t *info, enum signal_code code);
+/* The calling OS thread handles the signal, whose info was unpacked or made, before this returns.
+ * The signal is sent before it is unblocked: of two that are pending, the kernel delivers that of
+ * the thread first.  One of the process, which no receiver admits, would block the signal again
+ * (route_blocked_sig). */
+int siginfo_handle_here(const siginfo_t *info);
+/* Send a mark, which does not change what is pending for the program. */
+int siginfo_send_mark_sig(int tid, int signo, enum signal_code code, int value);
 
-/* Send a note of kill.c. */
-int siginfo_send_note_sig(int tid, int signo);
-bool siginfo_is_note_sig(const siginfo_t *info);
-
-/* Before siginfo_unpack_sig: was the signal sent by siginfo_send_for_thread_sig? */
-bool siginfo_is_for_thread_sig(const siginfo_t *info);
-/* Undo the packing of a siginfo that one of them has sent, and set si_errno to the epoch of the
+/* Undo the packing of a siginfo that was passed on, and set si_errno to the epoch of the
  * signal; it is 0 for the program.  Returns true if it was sent to a thread: the program had a
  * handler for it, and did not block it. */
 bool siginfo_unpack_sig(siginfo_t *info);

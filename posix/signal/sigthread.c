@@ -32,36 +32,22 @@
 
 enum { THREAD_STACK = 512 * 1024 }; /* handlers may run there */
 
-static int forced; /* (o) of the signal thread: it handles this signal itself */
 static gmp_once start;
 
-bool sigthread_forces_sig(int signo)
-{
-	return signo == forced && os_thread_id() == receiver_thread();
-}
-
-/* Step 5: the trampoline of this thread calls the handler. */
-static void handle_by_thread(int signo, const siginfo_t *info)
-{
-	forced = signo;
-	siginfo_send_to_sig(receiver_thread(), signo, info);
-	signal_unblock(signo);
-	forced = 0;
-}
-
-static void deliver(int signo, const siginfo_t *info)
+static void deliver(const siginfo_t *info)
 {
 	struct receiver *stored = NULL;
 	enum delivery done;
 	int tries = 0;
 
-	while ((done = receiver_deliver(signo, info, &stored)) == LATER ||
+	receiver_forwarded(info->si_signo);
+	while ((done = receiver_deliver(info->si_signo, info, &stored)) == LATER ||
 	       (done == AGAIN && tries++ < TRIES)) {
 		os_nap(TRY_NS);
 		kill_pass();
 	}
 	if (done != DONE)
-		handle_by_thread(signo, info);
+		siginfo_handle_here(info); /* step 5 */
 }
 
 /* RECEIVER-4.  By a system call: libc would leave SIG_FORWARD out. */
@@ -89,12 +75,9 @@ static _Noreturn void bring_signals(void)
 
 	for (;;) {
 		set_mask();
-		if (next_signal(&info, ns) && !siginfo_is_note_sig(&info)) {
+		if (next_signal(&info, ns) && info.si_code != CODE_NOTE) {
 			siginfo_unpack_sig(&info);
-			if (info.si_signo) { /* 0: of receiver_tell */
-				receiver_forwarded(info.si_signo);
-				deliver(info.si_signo, &info);
-			}
+			deliver(&info);
 		}
 		ns = kill_pass();
 	}

@@ -9,7 +9,5 @@
 void sigthread_begin(void);
 /* The calling thread, an OS thread until now, is the first green thread of a run. */
 void sigthread_adopt(void);
-/* In the trampoline: the caller is the thread, and handles the signal itself. */
-bool sigthread_forces_sig(int signo);
 
 #endif

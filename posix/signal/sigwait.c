@@ -39,7 +39,7 @@ static int take_once(const sigset_t *set, siginfo_t *got, const struct timespec 
 {
 	int signo = LIBC(sigtimedwait)(set, got, timeout);
 
-	if (signo > 0 && siginfo_is_note_sig(got))
+	if (signo > 0 && got->si_code == CODE_NOTE)
 		return take_noted(set, got);
 	return signo < 0 && errno == EINTR && !gmp__signal_state()->ran ? 0 : signo;
 }

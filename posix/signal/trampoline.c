@@ -52,7 +52,6 @@
 #include "posix/signal/receiver.h"
 #include "posix/signal/settle.h"
 #include "posix/signal/siginfo.h"
-#include "posix/signal/sigthread.h"
 #include "posix/signal/sigtable.h"
 
 /* Of the stack below a handler on a stack that is not known. */
@@ -84,7 +83,7 @@ static bool route_blocked_sig(const struct taken_signal *d, const struct receive
 	if (mask_of_writes() & mask_bit(d->signo) && kill_keep_sig(d->signo, main->gp))
 		return false; /* SIGTAB-9: no OS thread may block it */
 	sigaddset(&((ucontext_t *)d->context)->uc_sigmask, d->signo);
-	return siginfo_send_sig(d->signo, d->info) != 0;
+	return siginfo_pass_sig(0, d->signo, d->info, CODE_DEFERRED) != 0;
 }
 
 static bool is_busy_sig(const struct receiver *r, const struct g *gp)
@@ -103,12 +102,12 @@ static bool is_own_tick_sig(const struct taken_signal *d)
 	       !is_busy_sig(receiver_of_sig(d->gp), d->gp);
 }
 
-/* handled: the program has a handler.  for_thread: it was sent by siginfo_send_for_thread_sig. */
+/* handled: the program has a handler.  for_thread: CODE_FOR_THREAD, or raised for a write. */
 static bool route_sig(const struct taken_signal *d, bool handled, bool for_thread)
 {
 	const struct receiver *main = receiver_main_sig(), *r = receiver_of_sig(d->gp);
 
-	if (!main || is_fault_signal(d->signo) || sigthread_forces_sig(d->signo))
+	if (!main || is_fault_signal(d->signo))
 		return true;
 	if (for_thread || d->info->si_code == SI_TKILL) /* RECEIVER-5 */
 		return !handled || !is_busy_sig(r, d->gp) || !receiver_forward_sig(d->info);
@@ -223,22 +222,19 @@ static bool is_note_sig(int signo, const siginfo_t *info, const struct g *gp)
 {
 	bool lost = info->si_code == SI_USER && info->si_pid == 0 && info->si_uid == 0;
 
-	return siginfo_is_note_sig(info) || (lost && kill_pending_sig(gp) & mask_bit(signo));
+	return info->si_code == CODE_NOTE || (lost && kill_pending_sig(gp) & mask_bit(signo));
 }
 
 /* SIGTAB-7.  info was unpacked. */
 static void defer_sig(int signo, bool for_thread, const siginfo_t *info, void *context)
 {
 	struct signal_state *s = gmp__signal_state();
-	int tid = os_thread_id();
 
 	sigaddset(&((ucontext_t *)context)->uc_sigmask, signo);
 	s->deferred |= mask_bit(signo);
 	receiver_moves_sig(signo);
-	if (for_thread)
-		siginfo_send_for_thread_sig(tid, signo, info);
-	else
-		siginfo_send_to_sig(tid, signo, info);
+	siginfo_pass_sig(os_thread_id(), signo, info,
+			 for_thread ? CODE_FOR_THREAD : CODE_FORWARDED);
 }
 
 /* Both return whether a handler has run. */
@@ -260,7 +256,7 @@ static bool is_of_write_sig(const struct taken_signal *d)
 
 static bool take_signal_sig(struct taken_signal *d)
 {
-	bool for_thread = siginfo_is_for_thread_sig(d->info) || is_of_write_sig(d);
+	bool for_thread = d->info->si_code == CODE_FOR_THREAD || is_of_write_sig(d);
 	bool forwarded = siginfo_unpack_sig(d->info),
 	     handled = is_function_sig(signal_handler_sig(d->signo));
 	bool accepted = forwarded || !d->by_default || siginfo_is_stale_sig(d->info);

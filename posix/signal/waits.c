@@ -27,12 +27,11 @@ void gmp__handler_wait_begin(void)
 static void handle_here(const struct receiver *r, int signo, const siginfo_t *info)
 {
 	if (ld_rlx(&r->mask) & mask_bit(signo)) { /* blocked meanwhile */
-		siginfo_send_sig(signo, info);
+		siginfo_pass_sig(0, signo, info, CODE_DEFERRED);
 		receiver_arrived_sig(signo);
 		return;
 	}
-	signal_unblock(signo);
-	siginfo_send_to_sig(os_thread_id(), signo, info);
+	siginfo_handle_here(info);
 }
 
 void gmp__handler_wait_end(void)
