@@ -69,8 +69,7 @@ noinline unsigned parked_wake_some(const void *key, unsigned most)
 
 	while (n < most && lot_wake_first(b, key, 0, &out))
 		n++;
-	lot_unlock(b);
-	ready_list(&out);
+	lot_unlock_ready(b, &out);
 	signals_release();
 	errno = saved;
 	return n;
@@ -91,8 +90,7 @@ static bool wake_one(const void *key)
 	due = overdue ? lot_first_due(b, key) : NULL;
 	if (due)
 		*due = max_of(*due, now + PACE_NS);
-	lot_unlock(b);
-	ready_list(&out);
+	lot_unlock_ready(b, &out);
 	signals_release();
 	errno = saved;
 	return overdue;

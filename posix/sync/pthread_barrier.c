@@ -93,8 +93,7 @@ static int barrier_wait(pthread_barrier_t *bar, bool *left)
 	}
 	s->arrived = 0;
 	lot_wake_all(b, bar, &out);
-	lot_unlock(b);
-	ready_list(&out);
+	lot_unlock_ready(b, &out);
 	return PTHREAD_BARRIER_SERIAL_THREAD;
 }
 

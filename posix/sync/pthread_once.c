@@ -56,8 +56,7 @@ static void once_set(pthread_once_t *once, uint32_t to)
 
 	st_rel(word_of(once), to); /* ORD(once) */
 	lot_wake_all(b, once, &out);
-	lot_unlock(b);
-	ready_list(&out);
+	lot_unlock_ready(b, &out);
 	errno = saved;
 }
 

@@ -131,8 +131,7 @@ static void writer_unwait(struct waiter *w)
 		return;
 	if (!state_of(rw)->writer && !state_of(rw)->coming && !lot_first(b, writers_of(rw)))
 		lot_wake_all(b, readers_of(rw), &out); /* PRW-3 */
-	lot_unlock(b);
-	ready_list(&out);
+	lot_unlock_ready(b, &out);
 }
 
 /* Lock, or wait until the deadline.  Returns 0 or an errno value.  EINTR: a signal handler must
@@ -315,8 +314,7 @@ HOOK int pthread_rwlock_unlock(pthread_rwlock_t *rw)
 		s->readers--;
 	if (!s->readers)
 		wake_waiters(b, rw, written, &out);
-	lot_unlock(b);
-	ready_list(&out);
+	lot_unlock_ready(b, &out);
 	errno = saved;
 	return 0;
 }

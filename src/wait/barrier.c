@@ -22,17 +22,12 @@
 /* Take back the arrival of a waiter that was cancelled, has timed out or is killed at shutdown. */
 static void barrier_unwait(struct waiter *w)
 {
-	struct sudog *sg = waiter_sudog(w);
+	gmp_barrier *x = (gmp_barrier *)(uintptr_t)waiter_sudog(w)->key;
+	struct bucket *b = lot_leave(w);
 
-	if (!ld_acq(&sg->queued)) /* ORD(sudog.queued): BARRIER-2, or tripped */
+	if (!b) /* BARRIER-2, or tripped */
 		return;
-	gmp_barrier *x = (gmp_barrier *)(uintptr_t)sg->key;
-	struct bucket *b = lot_lock(x);
-
-	if (sg->queued) {
-		lot_dequeue(b, sg);
-		st_rlx(&x->arrived, x->arrived - 1);
-	}
+	st_rlx(&x->arrived, x->arrived - 1);
 	lot_unlock(b);
 }
 
@@ -96,8 +91,7 @@ int gmp_barrier_wait_until(gmp_barrier *x, int64_t deadline)
 		st_rlx(&x->arrived, barrier_hold_all(b, x));
 		if (x->arrived + 1 >= x->n) {
 			barrier_trip(b, x, &out);
-			lot_unlock(b);
-			ready_list(&out);
+			lot_unlock_ready(b, &out);
 			return 1;
 		}
 		barrier_release_all(b, x);

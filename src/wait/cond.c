@@ -81,8 +81,7 @@ static noinline void cond_wake(gmp_cond *c, bool all)
 	else
 		lot_wake_first(b, c, 0, &out);
 	st_rlx(&c->waiters, lot_first(b, c) != NULL);
-	lot_unlock(b);
-	ready_list(&out);
+	lot_unlock_ready(b, &out);
 }
 
 int gmp_cond_signal(gmp_cond *c)

@@ -198,8 +198,7 @@ static void mutex_unwait(struct waiter *w)
 		;
 	if (!(s & LOCKED) && lot_wake_first(b, mutex_queue(m), 0, &out))
 		mutex_set_woken(b, m);
-	lot_unlock(b);
-	ready_list(&out);
+	lot_unlock_ready(b, &out);
 }
 
 noinline int mutex_lock_slow(gmp_mutex *m, unsigned why, int64_t deadline)
@@ -294,8 +293,7 @@ noinline int mutex_unlock_slow(gmp_mutex *m)
 
 	while (!cas_rel(&m->state, &s, (s / READER + n) * READER + bits)) /* ORD(mutex) */
 		;
-	lot_unlock(b);
-	ready_list(&in);
+	lot_unlock_ready(b, &in);
 	if (w)
 		ready(w);
 	if (handed_over && getp())

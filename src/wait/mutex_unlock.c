@@ -63,8 +63,7 @@ static noinline int unlock_repair(gmp_mutex *m)
 		if (!(s & (LOCKED | WOKEN)) && lot_wake_first(b, mutex_queue(m), 0, &out))
 			mutex_set_woken(b, m);
 	}
-	lot_unlock(b);
-	ready_list(&out);
+	lot_unlock_ready(b, &out);
 	return 0;
 }
 

@@ -50,8 +50,7 @@ static void once_finish(void *arg)
 
 	st_rel(&o->state, DONE); /* ORD(once) */
 	lot_wake_all(b, o, &out);
-	lot_unlock(b);
-	ready_list(&out);
+	lot_unlock_ready(b, &out);
 }
 
 /*

@@ -26,6 +26,12 @@ void lot_unlock(struct bucket *b)
 	unlock(&b->lock, LR_LOT);
 }
 
+void lot_unlock_ready(struct bucket *b, struct glist *claimed)
+{
+	lot_unlock(b);
+	ready_list(claimed);
+}
+
 /* In the child of a fork none of the parent's waiters and lock holders exist.  Registered by a
  * constructor, since external threads may use the table without a runtime. */
 static void lot_reset_in_child(void)

@@ -64,6 +64,8 @@ void lot_reset(void);
 /* Locks the bucket of an address.  Keys that differ in their lowest three bits share a bucket. */
 struct bucket *lot_lock(const void *key);
 void lot_unlock(struct bucket *b);
+/* Unlocks b, and then readies the waiters that were claimed under its lock. */
+void lot_unlock_ready(struct bucket *b, struct glist *claimed);
 
 /* All with the bucket's lock held: */
 void lot_enqueue(struct bucket *b, const void *key, struct sudog *sg, bool front);

@@ -179,8 +179,7 @@ static noinline int runlock_slow(gmp_mutex *m)
 	lot_wake_first(b, rw_drain(m), 0, &out);
 	while (!cas_rel(&m->state, &s, (s - READER) & ~(uint32_t)DRAIN)) /* ORD(rwmutex) */
 		; /* the writer is giving up */
-	lot_unlock(b);
-	ready_list(&out);
+	lot_unlock_ready(b, &out);
 	return 0;
 }
 

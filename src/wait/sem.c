@@ -50,18 +50,13 @@ static bool acquire_now(gmp_sem *s)
 /* Dequeue a waiter that was cancelled or has timed out. */
 static void sem_unwait(struct waiter *w)
 {
-	struct sudog *sg = waiter_sudog(w);
+	gmp_sem *s = (gmp_sem *)(uintptr_t)waiter_sudog(w)->key;
+	struct bucket *b = lot_leave(w);
 
-	if (!ld_acq(&sg->queued)) /* ORD(sudog.queued): a waker dequeued it; s may be freed */
+	if (!b) /* a waker dequeued it; s may be freed */
 		return;
-	gmp_sem *s = (gmp_sem *)(uintptr_t)sg->key;
-	struct bucket *b = lot_lock(s);
-
-	if (sg->queued) {
-		lot_dequeue(b, sg);
-		if (!lot_first(b, s))
-			st_rlx(&s->state, 0); /* SEM-2: only WAITERS was set */
-	}
+	if (!lot_first(b, s))
+		st_rlx(&s->state, 0); /* SEM-2: only WAITERS was set */
 	lot_unlock(b);
 }
 
@@ -128,8 +123,7 @@ static noinline int release_slow(gmp_sem *s, uint32_t n)
 	while (n > 0 && lot_wake_first(b, s, 0, &out))
 		n--;
 	st_rel(&s->state, lot_first(b, s) ? WAITERS : (uint64_t)n << 32); /* ORD(sem) */
-	lot_unlock(b);
-	ready_list(&out);
+	lot_unlock_ready(b, &out);
 	return 0;
 }
 

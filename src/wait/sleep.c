@@ -149,8 +149,7 @@ void timer_run_ended(struct g *gp)
 
 	if (last)
 		lot_wake_first(b, t, 0, &out);
-	lot_unlock(b);
-	ready_list(&out);
+	lot_unlock_ready(b, &out);
 	if (gone)
 		timer_release(t);
 }

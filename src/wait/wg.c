@@ -54,8 +54,7 @@ static noinline int wg_add_slow(gmp_wg *w, int n)
 	while (!cas_seq(&w->state, &s, to)); /* ORD(wg) */
 	if (to == 0 && s & WAITERS)
 		lot_wake_all(b, w, &out);
-	lot_unlock(b);
-	ready_list(&out);
+	lot_unlock_ready(b, &out);
 	return 0;
 }
 
