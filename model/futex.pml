@@ -29,9 +29,9 @@
  * posix_mutex.pml); the unlocked check of the kernel for waiters, which is its own pair of fences.
  *
  * Models:
- *   posix/sync/futex.c: wait_once wait_parked wake_parked
+ *   posix/sync/futex.c: compare_word wait_parked wake_parked
  *   posix/sync/futex.c: futex_wake futex_requeue futex_wake_op sum_of
- *   posix/sync/parked.c: parked_wake_some parked_unwait
+ *   posix/sync/parked.c: parked_once parked_wake_some parked_unwait
  *   ORD: parked
  *
  * Runs: the searches of scripts/model

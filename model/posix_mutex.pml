@@ -28,7 +28,8 @@
  * mutex).
  *
  * Models:
- *   posix/sync/parked.c: parked_acquire parked_wake_some parked_unwait put_into wake_posted
+ *   posix/sync/parked.c: parked_once parked_acquire parked_wake_some parked_unwait put_into
+ *   posix/sync/parked.c: wake_posted
  *   posix/sync/parked.h: parked_wake
  *   ORD: parked posted
  *

@@ -42,11 +42,9 @@ static inline int64_t deadline_after(const struct timespec *t)
 	return t ? gmp_deadline(ns_of_timespec(t)) : GMP_FOREVER;
 }
 
-/*
- * Set *deadline to the time of the runtime's clock at which `clock` shows abs; NULL: never.  A step
- * of CLOCK_REALTIME after that does not move it.  Returns 0, or EINVAL if abs is no time.
- */
-int deadline_at(clockid_t clock, const struct timespec *abs, int64_t *deadline);
+/* The time of the runtime's clock at which `clock` shows abs, which has_valid_ns; NULL: never.  A
+ * step of CLOCK_REALTIME after that does not move it. */
+int64_t deadline_at(clockid_t clock, const struct timespec *abs);
 
 /* A clock of such a time. */
 static inline bool is_wait_clock(clockid_t clock)

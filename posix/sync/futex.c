@@ -111,56 +111,43 @@ static bool parks(const struct futex_call *c)
 /* The timeout of FUTEX_WAIT is relative, that of FUTEX_WAIT_BITSET absolute. */
 static int64_t deadline_of(const struct futex_call *c)
 {
-	int64_t deadline = NEVER;
-
 	if ((c->op & FUTEX_CMD_MASK) == FUTEX_WAIT)
 		return deadline_after(c->timeout);
-	deadline_at(c->op & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC, c->timeout,
-		    &deadline);
-	return deadline;
+	return deadline_at(c->op & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC,
+			   c->timeout);
 }
 
-/* Steps 1 to 6 of parked.h.  Returns a negative errno value; -EAGAIN: the word is not val. */
-static int wait_once(const uint32_t *word, uint32_t val, int64_t deadline)
+/* Returns 0 while a waiter waits. */
+static int compare_word(void *call)
 {
-	const void *key = futex_key(word);
+	const struct futex_call *c = call;
 
-	add_seq(parked_at(key), 1); /* ORD(parked): before the try */
-	fence_after_rmw_seq();      /* ORD(parked) */
-	struct bucket *b = lot_lock(key);
-
-	if (ld_rlx(word) != val) {
-		lot_unlock(b);
-		parked_woken(key);
-		return -EAGAIN;
-	}
-	int err = park_in(b, &(struct park_wait){ .key = key,
-						  .why = WAIT_FUTEX | UNCANCELLABLE,
-						  .unwait = parked_unwait,
-						  .deadline = deadline });
-
-	if (!err)
-		parked_woken(key);
-	return err;
+	return ld_rlx(c->word) == c->val ? 0 : EAGAIN;
 }
 
-static long wait_parked(const struct futex_call *c)
+static long wait_parked(struct futex_call *c)
 {
 	int saved = errno, err;
 
 	chaos_point();
-	if (ld_rlx(c->word) != c->val)
+	if (compare_word(c))
 		return hook_return(-EAGAIN);
-	int64_t deadline = deadline_of(c);
+	const struct park_wait w = {
+		.key = futex_key(c->word),
+		.why = WAIT_FUTEX | UNCANCELLABLE,
+		.due = NEVER,
+		.unwait = parked_unwait,
+		.deadline = deadline_of(c),
+	};
 
 	do
-		err = HANDLER_WAIT(wait_once(c->word, c->val, deadline));
-	while (err == -EINTR && !c->timeout && handler_restarts());
+		err = HANDLER_WAIT(parked_once(&w, compare_word, c, 0));
+	while (err == EINTR && !c->timeout && handler_restarts());
 	errno = saved;
-	return hook_return(err);
+	return hook_return(-err);
 }
 
-static long futex_wait(const struct futex_call *c)
+static long futex_wait(struct futex_call *c)
 {
 	return hook_parks() && parks(c) ? wait_parked(c) : HOOK_BLOCKING(in_kernel(c));
 }
@@ -170,17 +157,7 @@ static long futex_wait(const struct futex_call *c)
 /* Steps 2 to 5 of the waker in parked.h, for the first n waiters.  Returns how many were woken. */
 static unsigned wake_parked(const struct futex_call *c, const uint32_t *word, unsigned n)
 {
-	const void *key = futex_key(word);
-
-	if (!(c->op & FUTEX_PRIVATE_FLAG))
-		return 0;
-	fence_seq(); /* ORD(parked): after the change of the word */
-	if (likely(!ld_rlx(parked_at(key))))
-		return 0;
-	if (!is_unsafe())
-		return parked_wake_some(key, n);
-	parked_wake_later(key);
-	return 0;
+	return c->op & FUTEX_PRIVATE_FLAG ? parked_wake(futex_key(word), n) : 0;
 }
 
 /* How many a wake ends at most: the kernel wakes one if n is not positive. */
@@ -195,18 +172,18 @@ static bool is_invalid_wake(const struct futex_call *c)
 	       ((c->op & FUTEX_CMD_MASK) == FUTEX_WAKE_BITSET && !c->val3);
 }
 
-static long futex_wake(struct futex_call c)
+static long futex_wake(struct futex_call *c)
 {
 	int saved = errno;
-	unsigned n = most_of(c.val), woken;
+	unsigned n = most_of(c->val), woken;
 
-	if (is_invalid_wake(&c))
-		return in_kernel(&c);
-	woken = wake_parked(&c, c.word, n);
+	if (is_invalid_wake(c))
+		return in_kernel(c);
+	woken = wake_parked(c, c->word, n);
 	if (woken == n)
 		return n;
-	c.val = n - woken;
-	long more = in_kernel(&c);
+	c->val = n - woken;
+	long more = in_kernel(c);
 
 	if (more >= 0 || !woken)
 		return woken + more;
@@ -240,31 +217,28 @@ static long futex_wake_op(const struct futex_call *c)
 	return done + wake_parked(c, c->word2, most_of((uint32_t)(uintptr_t)c->timeout));
 }
 
-static long futex(const struct futex_call *c)
-{
-	switch (c->op & FUTEX_CMD_MASK) {
-	case FUTEX_WAIT:
-	case FUTEX_WAIT_BITSET:
-	case FUTEX_LOCK_PI:
-	case FUTEX_LOCK_PI2:
-	case FUTEX_WAIT_REQUEUE_PI: return futex_wait(c);
-	case FUTEX_WAKE:
-	case FUTEX_WAKE_BITSET: return futex_wake(*c);
-	case FUTEX_REQUEUE:
-	case FUTEX_CMP_REQUEUE: return futex_requeue(c);
-	case FUTEX_WAKE_OP: return futex_wake_op(c);
-	default: return in_kernel(c);
-	}
-}
-
 long futex_call(const unsigned long *a)
 {
-	return futex(&(struct futex_call){
+	struct futex_call c = {
 		.word = (uint32_t *)a[0],
 		.op = (int)a[1],
 		.val = (uint32_t)a[2],
 		.timeout = (const struct timespec *)a[3],
 		.word2 = (uint32_t *)a[4],
 		.val3 = (uint32_t)a[5],
-	});
+	};
+
+	switch (c.op & FUTEX_CMD_MASK) {
+	case FUTEX_WAIT:
+	case FUTEX_WAIT_BITSET:
+	case FUTEX_LOCK_PI:
+	case FUTEX_LOCK_PI2:
+	case FUTEX_WAIT_REQUEUE_PI: return futex_wait(&c);
+	case FUTEX_WAKE:
+	case FUTEX_WAKE_BITSET: return futex_wake(&c);
+	case FUTEX_REQUEUE:
+	case FUTEX_CMP_REQUEUE: return futex_requeue(&c);
+	case FUTEX_WAKE_OP: return futex_wake_op(&c);
+	default: return in_kernel(&c);
+	}
 }

@@ -13,33 +13,38 @@ void parked_unwait(struct waiter *w)
 	lot_unwait(w);
 }
 
-/* Inside a pair of handler_wait_begin and _end.  EINTR: a handler must run.  lost: the caller has
- * been in the queue before, and did not get the object.  due: of such a caller. */
-static int acquire(const void *key, parked_try try, void *object, int busy, unsigned why,
-		   int64_t deadline, bool lost, int64_t due)
+int parked_once(const struct park_wait *w, parked_try try, void *object, int busy)
 {
-	for (;;) {
-		add_seq(parked_at(key), 1); /* ORD(parked): before the try */
-		fence_after_rmw_seq();      /* ORD(parked) */
-		struct bucket *b = lot_lock(key);
-		int result = try(object);
+	add_seq(parked_at(w->key), 1); /* ORD(parked): before the try */
+	fence_after_rmw_seq();         /* ORD(parked) */
+	struct bucket *b = lot_lock(w->key);
+	int result = try(object);
 
-		if (result != busy) {
-			lot_unlock(b);
-			parked_woken(key);
-			return result;
-		}
-		result = park_in(b, &(struct park_wait){ .key = key,
-							 .why = why,
-							 .front = lost,
-							 .due = lost ? due : NEVER, /* PARKED-5 */
-							 .unwait = parked_unwait,
-							 .deadline = deadline });
-		if (result)
-			return -result;
-		parked_woken(key);
-		lost = true;
+	if (result != busy) {
+		lot_unlock(b);
+		parked_woken(w->key);
+		return result;
 	}
+	int err = park_in(b, w);
+
+	if (err)
+		return -err;
+	parked_woken(w->key);
+	return busy;
+}
+
+/* Inside a pair of handler_wait_begin and _end.  EINTR: a handler must run.  due: from the first
+ * wait on. */
+static int acquire(struct park_wait *w, parked_try try, void *object, int busy, int64_t due)
+{
+	int result;
+
+	do {
+		result = parked_once(w, try, object, busy);
+		w->front = true;
+		w->due = due; /* PARKED-5 */
+	} while (result == busy);
+	return result;
 }
 
 int parked_acquire(const void *key, parked_try try, void *object, int busy, unsigned why,
@@ -47,18 +52,22 @@ int parked_acquire(const void *key, parked_try try, void *object, int busy, unsi
 {
 	int saved = errno, result;
 	int64_t due = rt_now() + STARVING_NS;
-	bool interrupted = false;
+	struct park_wait w = {
+		.key = key,
+		.why = why,
+		.due = NEVER,
+		.unwait = parked_unwait,
+		.deadline = deadline,
+	};
 
-	do {
-		result = HANDLER_WAIT(
-			acquire(key, try, object, busy, why, deadline, interrupted, due));
-		interrupted = true;
-	} while (result == EINTR && why & UNCANCELLABLE);
+	do
+		result = HANDLER_WAIT(acquire(&w, try, object, busy, due));
+	while (result == EINTR && why & UNCANCELLABLE);
 	errno = saved;
 	return result;
 }
 
-noinline unsigned parked_wake_some(const void *key, unsigned most)
+unsigned parked_wake_some(const void *key, unsigned most, bool *overdue)
 {
 	int saved = errno;
 	unsigned n = 0;
@@ -66,48 +75,35 @@ noinline unsigned parked_wake_some(const void *key, unsigned most)
 
 	signals_hold();
 	struct bucket *b = lot_lock(key);
+	int64_t *due = lot_first_due(b, key), now = due && *due != NEVER ? rt_now() : 0;
 
+	*overdue = now && now > *due;
 	while (n < most && lot_wake_first(b, key, 0, &out))
 		n++;
+	due = *overdue ? lot_first_due(b, key) : NULL;
+	if (due)
+		*due = max_of(*due, now + PACE_NS);
 	lot_unlock_ready(b, &out);
 	signals_release();
 	errno = saved;
 	return n;
 }
 
-/* Steps 4 and 5.  Returns whether the waiter was overdue. */
-static bool wake_one(const void *key)
+noinline unsigned parked_wake_from(const void *key, unsigned most)
 {
 	int saved = errno;
-	struct glist out = { 0 };
+	bool overdue;
 
-	signals_hold();
-	struct bucket *b = lot_lock(key);
-	int64_t *due = lot_first_due(b, key), now = due ? rt_now() : 0;
-	bool overdue = due && now > *due;
-
-	lot_wake_first(b, key, 0, &out);
-	due = overdue ? lot_first_due(b, key) : NULL;
-	if (due)
-		*due = max_of(*due, now + PACE_NS);
-	lot_unlock_ready(b, &out);
-	signals_release();
-	errno = saved;
-	return overdue;
-}
-
-noinline void parked_wake_from(const void *key)
-{
 	if (is_unsafe()) {
 		parked_wake_later(key);
-		return;
+		return 0;
 	}
-	if (!wake_one(key) || hook_how() != HOOK_PARK)
-		return;
-	int saved = errno;
+	unsigned n = parked_wake_some(key, most, &overdue);
 
-	hook_yield();
+	if (overdue && hook_parks())
+		hook_yield();
 	errno = saved;
+	return n;
 }
 
 /* --- by sysmon --- */
@@ -165,7 +161,7 @@ static void wake_posted(void)
 		key[i] = ld_seq(&slots[i]) ? xchg_seq(&slots[i], NULL) : NULL; /* ORD(posted) */
 	for (int i = 0; i < SLOTS; i++)
 		if (key[i])
-			parked_wake_all(key[i]);
+			parked_wake_from(key[i], UINT_MAX);
 }
 
 /* The child of a fork has none of the parent's green threads. */

@@ -105,9 +105,14 @@ static inline uint32_t *parked_at(const void *key)
 typedef int (*parked_try)(void *object);
 
 /*
- * Steps 1 to 6, for a green thread in HOOK_PARK.  busy: what try returns while the caller must
- * wait.  why: the wait reason, with UNCANCELLABLE or without.  Returns try's other results,
- * ETIMEDOUT, ECANCELED or EINTR.  The handlers of the caller run inside.  After them an
+ * Steps 1 to 5, for a green thread in HOOK_PARK.  busy: what try, which is called with the bucket
+ * locked, returns if the caller must wait.  Returns busy if the caller was woken; otherwise try's
+ * other results, ETIMEDOUT, ECANCELED or EINTR.  w->unwait is parked_unwait.
+ */
+int parked_once(const struct park_wait *w, parked_try try, void *object, int busy);
+/*
+ * Steps 1 to 6 for such a thread.  why: the wait reason, with UNCANCELLABLE or without.  Returns
+ * as parked_once, except busy.  The handlers of the caller run inside.  After them an
  * UNCANCELLABLE wait continues, at the front of the queue.
  */
 int parked_acquire(const void *key, parked_try try, void *object, int busy, unsigned why,
@@ -121,32 +126,29 @@ static inline bool is_unsafe(void)
 
 /* Pass a wakeup of all waiters on to sysmon. */
 void parked_wake_later(const void *key);
-/* Steps 4 and 5, by sysmon if the caller is_unsafe; and PARKED-5. */
-void parked_wake_from(const void *key);
-/* Steps 4 and 5 for the first `most` waiters.  Returns how many were claimed.  Leaves errno as it
- * was. */
-unsigned parked_wake_some(const void *key, unsigned most);
 
-/* Returns false if no waiter was claimed. */
-static inline bool parked_wake_first(const void *key)
-{
-	return parked_wake_some(key, 1);
-}
+/* The functions below wake the first `most` waiters, return how many were claimed, and leave errno
+ * as it was. */
 
-static inline void parked_wake_all(const void *key)
+/* Steps 4 and 5.  *overdue: the first one was overdue (PARKED-5). */
+unsigned parked_wake_some(const void *key, unsigned most, bool *overdue);
+/* The same, by sysmon if the caller is_unsafe: 0; and PARKED-5. */
+unsigned parked_wake_from(const void *key, unsigned most);
+
+/* Steps 3 to 5. */
+static inline unsigned parked_wake_counted(const void *key, unsigned most)
 {
-	parked_wake_some(key, UINT_MAX);
+	return unlikely(ld_rlx(parked_at(key))) ? parked_wake_from(key, most) : 0;
 }
 
 /* Steps 2 to 5, after libc's function.  While a run has green threads the process has several OS
  * threads. */
-static inline void parked_wake(const void *key)
+static inline unsigned parked_wake(const void *key, unsigned most)
 {
 	if (__libc_single_threaded)
-		return;
+		return 0;
 	fence_seq(); /* ORD(parked): after libc's unlock */
-	if (unlikely(ld_rlx(parked_at(key))))
-		parked_wake_from(key);
+	return parked_wake_counted(key, most);
 }
 
 /* The unwait of a waiter that counts in parked[bucket]. */

@@ -107,22 +107,18 @@ static clockid_t clock_of(const pthread_cond_t *c)
 
 /* --- libc's wait --- */
 
-/* abs: NULL: no deadline.  clock: -1: that of the object. */
 struct cond_wait {
 	pthread_cond_t *c;
 	pthread_mutex_t *m;
 	clockid_t clock;
-	const struct timespec *abs;
-	int err; /* of the lock after the wait */
+	const struct timespec *abs; /* NULL: no deadline */
+	int err;                    /* of the lock after the wait; or of step 2 */
 };
 
 static int wait_in_libc(const struct cond_wait *w, pthread_mutex_t *m)
 {
-	if (!w->abs)
-		return LIBC(pthread_cond_wait)(w->c, m);
-	if (w->clock < 0)
-		return LIBC(pthread_cond_timedwait)(w->c, m, w->abs);
-	return LIBC(pthread_cond_clockwait)(w->c, m, w->clock, w->abs);
+	return w->abs ? LIBC(pthread_cond_clockwait)(w->c, m, w->clock, w->abs)
+		      : LIBC(pthread_cond_wait)(w->c, m);
 }
 
 /* Steps d and e, also of a thread that is cancelled. */
@@ -158,69 +154,54 @@ static int wait_outside(struct cond_wait *w)
 
 /* --- the wait of a green thread --- */
 
-struct cond_release {
-	struct bucket *b;
-	const void *mutex;
-};
-
 /* Step 4, on g0. */
 static void cond_commit(void *arg)
 {
-	struct cond_release r = *(struct cond_release *)arg; /* COND-3 of wait/cond.c */
+	const struct cond_wait *w = arg;
+	const void *mutex = mutex_key(w->m); /* *w is gone later: COND-3 of wait/cond.c */
+	bool overdue;
 
-	lot_unlock(r.b);
+	lot_unlock(lot_bucket(parked_key(w->c, KEY_COND)));
 	fence_seq(); /* ORD(parked): step 2 of the waker */
-	if (unlikely(ld_rlx(parked_at(r.mutex))))
-		parked_wake_first(r.mutex);
+	if (unlikely(ld_rlx(parked_at(mutex))))
+		parked_wake_some(mutex, 1, &overdue);
 }
 
-/* Steps 1 to 4.  Returns an errno value if the mutex was not unlocked; otherwise 0, and *result is
- * that of the wait. */
-static int wait_parked(const struct cond_wait *w, int64_t deadline, int *result)
+/* Step 2.  Returns 0 if the waiter must wait. */
+static int cond_unlock(void *arg)
 {
-	const void *key = parked_key(w->c, KEY_COND);
-	struct cond_release r = { .mutex = mutex_key(w->m) };
+	struct cond_wait *w = arg;
 
-	add_rlx(parked_at(key), 1);
-	r.b = lot_lock(key);
-	int err = LIBC(pthread_mutex_unlock)(w->m);
-
-	if (err) {
-		lot_unlock(r.b);
-		parked_woken(key);
-		return err;
-	}
-	*result = park_in(r.b, &(struct park_wait){ .key = key,
-						    .why = WAIT_PTHREAD_COND,
-						    .unwait = parked_unwait,
-						    .commit = cond_commit,
-						    .commit_arg = &r,
-						    .deadline = deadline });
-	if (!*result)
-		parked_woken(key);
-	return 0;
+	return w->err = LIBC(pthread_mutex_unlock)(w->m);
 }
 
-static int wait_green(const struct cond_wait *w)
+static int wait_green(struct cond_wait *w)
 {
-	int saved = errno, result = 0;
-	int64_t deadline;
-	int err = deadline_at(w->clock < 0 ? clock_of(w->c) : w->clock, w->abs, &deadline);
+	int saved = errno;
+	const struct park_wait p = {
+		.key = parked_key(w->c, KEY_COND),
+		.why = WAIT_PTHREAD_COND,
+		.due = NEVER,
+		.unwait = parked_unwait,
+		.commit = cond_commit,
+		.commit_arg = w,
+		.deadline = deadline_at(w->clock, w->abs),
+	};
 
-	if (err)
-		return err;
 	cancel_point();
-	err = HANDLER_WAIT(
-		wait_parked(w, deadline, &result)); /* the mutex is unlocked for handlers */
-	if (err)
-		return err;
-	err = pthread_mutex_lock(w->m);
+	/* the mutex is unlocked for handlers */
+	int result = HANDLER_WAIT(parked_once(&p, cond_unlock, w, 0));
+
+	if (w->err)
+		return w->err;
+	int err = pthread_mutex_lock(w->m);
+
 	errno = saved;
-	if (result == -ECANCELED)
+	if (result == ECANCELED)
 		cancel_waited();
 	if (err)
 		return err;
-	return result == -EINTR ? 0 : -result; /* a handler has run: a spurious wakeup */
+	return result == EINTR ? 0 : result; /* a handler has run: a spurious wakeup */
 }
 
 static int cond_wait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock,
@@ -238,12 +219,12 @@ static int cond_wait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock,
 
 HOOK int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
 {
-	return cond_wait(c, m, -1, NULL);
+	return cond_wait(c, m, CLOCK_MONOTONIC, NULL);
 }
 
 HOOK int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m, const struct timespec *abs)
 {
-	return cond_wait(c, m, -1, abs);
+	return cond_wait(c, m, clock_of(c), abs);
 }
 
 HOOK int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock,
@@ -253,19 +234,6 @@ HOOK int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t
 }
 
 /* --- signals --- */
-
-/* Step A.  Returns true if a waiter was claimed. */
-static bool wake_parked(const void *key, bool all)
-{
-	if (is_unsafe()) {
-		parked_wake_later(key); /* spurious wakeups */
-		return false;
-	}
-	if (!all)
-		return parked_wake_first(key);
-	parked_wake_all(key);
-	return true;
-}
 
 /* Step B: false if no OS thread waits in the bucket. */
 static bool is_awaited_outside(const pthread_cond_t *c)
@@ -281,10 +249,9 @@ static bool is_awaited_outside(const pthread_cond_t *c)
 
 HOOK int pthread_cond_signal(pthread_cond_t *c)
 {
-	const void *key = parked_key(c, KEY_COND);
 	bool shared = is_shared(c);
 
-	if (!shared && unlikely(ld_rlx(parked_at(key))) && wake_parked(key, false))
+	if (!shared && parked_wake_counted(parked_key(c, KEY_COND), 1))
 		return 0;
 	return is_awaited_outside(c) || shared ? LIBC(pthread_cond_signal)(c) : 0;
 }
@@ -296,8 +263,8 @@ HOOK int pthread_cond_broadcast(pthread_cond_t *c)
 
 	if (is_awaited_outside(c) || shared)
 		LIBC(pthread_cond_broadcast)(c);
-	if (!shared && unlikely(ld_rlx(parked_at(key))))
-		wake_parked(key, true);
+	if (!shared)
+		parked_wake_counted(key, UINT_MAX);
 	return 0;
 }
 

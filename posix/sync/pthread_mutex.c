@@ -80,24 +80,28 @@ static int check_owner(pthread_mutex_t *m)
 /* trylock was EBUSY. */
 static int lock_parked(pthread_mutex_t *m, clockid_t clock, const struct timespec *abs)
 {
-	int64_t deadline;
-	int err = deadline_at(clock, abs, &deadline);
+	if (abs && !has_valid_ns(abs))
+		return EINVAL;
+	int err = check_owner(m);
 
-	if (err)
-		return err;
-	err = check_owner(m);
 	if (err != ETIMEDOUT)
 		return err;
 	return parked_acquire(mutex_key(m), try_mutex, m, EBUSY, WAIT_PTHREAD_MUTEX | UNCANCELLABLE,
-			      deadline);
+			      deadline_at(clock, abs));
 }
 
-HOOK int pthread_mutex_lock(pthread_mutex_t *m)
+static inline int lock_in_libc(pthread_mutex_t *m, clockid_t clock, const struct timespec *abs)
+{
+	return abs ? LIBC(pthread_mutex_clocklock)(m, clock, abs) : LIBC(pthread_mutex_lock)(m);
+}
+
+/* abs: NULL: no deadline. */
+static inline int lock_until(pthread_mutex_t *m, clockid_t clock, const struct timespec *abs)
 {
 	enum hook_how how = hook_how();
 
 	if (how == HOOK_LIBC)
-		return LIBC(pthread_mutex_lock)(m);
+		return lock_in_libc(m, clock, abs);
 	if (how == HOOK_PARK)
 		chaos_point();
 	int err = pthread_mutex_trylock(m);
@@ -105,25 +109,18 @@ HOOK int pthread_mutex_lock(pthread_mutex_t *m)
 	if (err != EBUSY)
 		return err;
 	if (how == HOOK_PARK && mutex_is_parkable(m))
-		return lock_parked(m, CLOCK_MONOTONIC, NULL);
-	return HOOK_BLOCKING(LIBC(pthread_mutex_lock)(m));
+		return lock_parked(m, clock, abs);
+	return HOOK_BLOCKING(lock_in_libc(m, clock, abs));
+}
+
+HOOK int pthread_mutex_lock(pthread_mutex_t *m)
+{
+	return lock_until(m, CLOCK_MONOTONIC, NULL);
 }
 
 HOOK int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock, const struct timespec *abs)
 {
-	enum hook_how how = hook_how();
-
-	if (how == HOOK_LIBC)
-		return LIBC(pthread_mutex_clocklock)(m, clock, abs);
-	if (!is_wait_clock(clock))
-		return EINVAL;
-	int err = pthread_mutex_trylock(m);
-
-	if (err != EBUSY)
-		return err;
-	if (how == HOOK_PARK && mutex_is_parkable(m))
-		return lock_parked(m, clock, abs);
-	return HOOK_BLOCKING(LIBC(pthread_mutex_clocklock)(m, clock, abs));
+	return is_wait_clock(clock) ? lock_until(m, clock, abs) : EINVAL;
 }
 
 HOOK int pthread_mutex_timedlock(pthread_mutex_t *m, const struct timespec *abs)
@@ -136,6 +133,6 @@ HOOK int pthread_mutex_unlock(pthread_mutex_t *m)
 	int err = LIBC(pthread_mutex_unlock)(m);
 
 	if (likely(!err))
-		parked_wake(mutex_key(m));
+		parked_wake(mutex_key(m), 1);
 	return err;
 }

@@ -234,7 +234,7 @@ static int rw_lock_until(pthread_rwlock_t *rw, bool writes, clockid_t clock,
 
 	if (err != EBUSY)
 		return err;
-	deadline_at(clock, abs, &deadline);
+	deadline = deadline_at(clock, abs);
 	err = parks ? rw_lock_parked(rw, writes, deadline)
 		    : HOOK_BLOCKING(rw_lock(rw, writes, deadline, false));
 	errno = saved;

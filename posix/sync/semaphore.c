@@ -59,11 +59,9 @@ static int try_sem(void *s)
 /* Returns 0, or -1 with errno set. */
 static int wait_parked(sem_t *s, clockid_t clock, const struct timespec *abs)
 {
-	int64_t deadline;
-	int err = deadline_at(clock, abs, &deadline);
+	int64_t deadline = deadline_at(clock, abs);
+	int err;
 
-	if (err)
-		return hook_return(-err);
 	do
 		err = parked_acquire(parked_key(s, KEY_SEM), try_sem, s, EAGAIN, WAIT_PTHREAD_SEM,
 				     deadline);
@@ -73,43 +71,35 @@ static int wait_parked(sem_t *s, clockid_t clock, const struct timespec *abs)
 	return hook_return(-err);
 }
 
-/* True if the value was taken at once, by a green thread in `how`. */
-static bool taken_at_once(sem_t *s, enum hook_how how)
+static int wait_in_libc(sem_t *s, clockid_t clock, const struct timespec *abs)
 {
-	if (how == HOOK_LIBC)
-		return false;
+	return abs ? LIBC(sem_clockwait)(s, clock, abs) : LIBC(sem_wait)(s);
+}
+
+/* abs: NULL: no deadline. */
+static int wait_until(sem_t *s, clockid_t clock, const struct timespec *abs)
+{
+	enum hook_how how = hook_how();
+
 	if (how == HOOK_PARK) {
 		chaos_point();
 		cancel_point();
 	}
-	return try_sem(s) == 0;
-}
-
-static bool parks(const sem_t *s, enum hook_how how)
-{
-	return how == HOOK_PARK && !is_shared(s);
+	if (how != HOOK_LIBC && try_sem(s) == 0)
+		return 0;
+	return how == HOOK_PARK && !is_shared(s) ? wait_parked(s, clock, abs)
+						 : HOOK_REPEATING(wait_in_libc(s, clock, abs));
 }
 
 HOOK int sem_wait(sem_t *s)
 {
-	enum hook_how how = hook_how();
-
-	if (taken_at_once(s, how))
-		return 0;
-	return parks(s, how) ? wait_parked(s, CLOCK_MONOTONIC, NULL)
-			     : HOOK_REPEATING(LIBC(sem_wait)(s));
+	return wait_until(s, CLOCK_MONOTONIC, NULL);
 }
 
 HOOK int sem_clockwait(sem_t *s, clockid_t clock, const struct timespec *abs)
 {
-	enum hook_how how = hook_how();
-
-	if (!is_wait_clock(clock) || !has_valid_ns(abs))
-		return LIBC(sem_clockwait)(s, clock, abs);
-	if (taken_at_once(s, how))
-		return 0;
-	return parks(s, how) ? wait_parked(s, clock, abs)
-			     : HOOK_BLOCKING(LIBC(sem_clockwait)(s, clock, abs));
+	return is_wait_clock(clock) && has_valid_ns(abs) ? wait_until(s, clock, abs)
+							 : (int)hook_return(-EINVAL);
 }
 
 HOOK int sem_timedwait(sem_t *s, const struct timespec *abs)
@@ -123,8 +113,7 @@ HOOK int sem_post(sem_t *s)
 	bool shared = is_shared(s);
 	int err = LIBC(sem_post)(s);
 
-	if (err || shared)
-		return err;
-	parked_wake(key);
-	return 0;
+	if (!err && !shared)
+		parked_wake(key, 1);
+	return err;
 }

@@ -83,10 +83,9 @@ static int join_claimed(struct thread *t, clockid_t clock, const struct timespec
 		return err;
 	if (once)
 		return EBUSY;
-	int64_t deadline;
-
-	err = deadline_at(clock, until, &deadline);
-	return err ? err : wait_for(t, deadline);
+	if (until && !has_valid_ns(until))
+		return EINVAL;
+	return wait_for(t, deadline_at(clock, until));
 }
 
 int thread_join(pthread_t self, void **value, clockid_t clock, const struct timespec *until,

@@ -13,9 +13,14 @@ struct bucket {
 static struct bucket buckets[LOT_BUCKETS];
 uint8_t gmp__lot_uncontended[LOT_BUCKETS];
 
+struct bucket *lot_bucket(const void *key)
+{
+	return &buckets[lot_hash(key) >> 55];
+}
+
 struct bucket *lot_lock(const void *key)
 {
-	struct bucket *b = &buckets[lot_hash(key) >> 55];
+	struct bucket *b = lot_bucket(key);
 
 	lock(&b->lock, LR_LOT);
 	return b;

@@ -61,6 +61,7 @@ void lot_mark_contended(struct bucket *b);
 /* LOT-5: marks every empty bucket as uncontended.  Of use only if os_membarrier works. */
 void lot_reset(void);
 
+struct bucket *lot_bucket(const void *key);
 /* Locks the bucket of an address.  Keys that differ in their lowest three bits share a bucket. */
 struct bucket *lot_lock(const void *key);
 void lot_unlock(struct bucket *b);
