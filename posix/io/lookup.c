@@ -29,30 +29,32 @@ static gmp_sem slots = GMP_SEM_INIT(LOOKUPS);
 static pthread_key_t holds;
 static bool begun;
 
-/* Whether a lookup holds a slot; MARKED: and `holds` is set, until the slot was given back. */
-enum slot_state { NO_SLOT, HELD, MARKED };
-
 static void give_back(void *unused)
 {
 	(void)unused;
 	gmp_sem_release(&slots, 1);
 }
 
-/* A handler has left the caller's last lookup; or that is under way, and libc calls a module that
- * looks up a name itself. */
-static void give_back_left(void)
+/* Give the slot of the caller's lookup back, if it still holds one.  Leaves errno. */
+static void slot_release(void)
 {
-	if (!begun || handler_runs() || !pthread_getspecific(holds))
-		return;
-	pthread_setspecific(holds, NULL);
-	give_back(NULL);
+	int saved = errno;
+
+	if (begun && pthread_getspecific(holds)) {
+		pthread_setspecific(holds, NULL);
+		give_back(NULL);
+	}
+	errno = saved;
 }
 
 /* Take a slot.  False: gmp_cancel has ended the wait, and the lookup continues without one; or the
  * caller is no green thread. */
 static bool slot_acquire(void)
 {
-	give_back_left();
+	/* a handler has left the last lookup; or that is under way, and libc calls a module that
+	 * looks up a name itself */
+	if (!handler_runs())
+		slot_release();
 	if (hook_how() == HOOK_LIBC)
 		return false;
 	hook_point();
@@ -63,23 +65,12 @@ static bool slot_acquire(void)
 	return err == 0;
 }
 
-/* In the blocking code, around the lookup. */
-static enum slot_state slot_hold(bool held)
+/* In the blocking code, before the lookup: note the slot.  Without memory for that the lookup
+ * continues without it. */
+static void slot_hold(void)
 {
-	if (!held)
-		return NO_SLOT;
-	return pthread_setspecific(holds, &holds) ? HELD : MARKED;
-}
-
-static void slot_release(enum slot_state slot)
-{
-	int saved = errno;
-
-	if (slot == HELD || (slot == MARKED && pthread_getspecific(holds))) {
-		pthread_setspecific(holds, NULL);
+	if (pthread_setspecific(holds, &holds))
 		give_back(NULL);
-	}
-	errno = saved;
 }
 
 /* The threads of the parent that look up names are not in the child. */
@@ -110,10 +101,12 @@ static noinline void set_h_errno(int err)
 		int h_errno_ = 0;                                                                  \
 		bool held_ = slot_acquire();                                                       \
 		__auto_type lookup_result_ = HOOK_BLOCKING(({                                      \
-			enum slot_state slot_ = slot_hold(held_);                                  \
+			if (held_)                                                                 \
+				slot_hold();                                                       \
 			__auto_type inner_ = (call);                                               \
 			h_errno_ = h_errno;                                                        \
-			slot_release(slot_);                                                       \
+			if (held_)                                                                 \
+				slot_release();                                                    \
 			inner_;                                                                    \
 		}));                                                                               \
 		set_h_errno(h_errno_);                                                             \
