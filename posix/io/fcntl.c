@@ -32,27 +32,21 @@ HOOK int flock(int fd, int how)
 	return (int)io_return(result, saved);
 }
 
-/* attempt: the command that does not wait. */
-static int lock_record(int fd, int command, int attempt, void *arg)
+/* All commands take no argument, an int or a pointer; the C ABIs pass each as a word. */
+static int do_fcntl(int fd, int command, void *arg)
 {
+	/* the command that does not wait */
+	int attempt = command == F_SETLKW ? F_SETLK : command == F_OFD_SETLKW ? F_OFD_SETLK : -1;
 	int saved = errno;
 
+	if (attempt < 0 || hook_how() == HOOK_LIBC)
+		return LIBC(fcntl)(fd, command, arg);
 	hook_point();
 	int result = IO_REPEATING(LIBC(fcntl)(fd, attempt, arg));
 
 	if (result == -EAGAIN || result == -EACCES)
 		result = IO_REPEATING(LIBC(fcntl)(fd, command, arg));
 	return (int)io_return(result, saved);
-}
-
-/* All commands take no argument, an int or a pointer; the C ABIs pass each as a word. */
-static int do_fcntl(int fd, int command, void *arg)
-{
-	if (command == F_SETLKW && hook_how() != HOOK_LIBC)
-		return lock_record(fd, command, F_SETLK, arg);
-	if (command == F_OFD_SETLKW && hook_how() != HOOK_LIBC)
-		return lock_record(fd, command, F_OFD_SETLK, arg);
-	return LIBC(fcntl)(fd, command, arg);
 }
 
 HOOK int fcntl(int fd, int command, ...)
