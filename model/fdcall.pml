@@ -38,7 +38,7 @@
  *   src/netpoll/netpoll.c: netpoll_event netpoll_shut_down multi_event multi_close
  *   posix/io/wait.c: io_not_ready
  *   posix/io/socket.c: park_shutdown
- *   posix/io/close.c: park_close
+ *   posix/io/close.c: close_call
  *
  * Runs: the searches of scripts/model
  *   holds

@@ -39,18 +39,14 @@ static void leave_number(struct polldesc *pd)
 	signals_release();
 }
 
-static int park_close(int fd)
+static int close_call(int fd)
 {
-	int saved = errno;
 	struct polldesc *pd = netpoll_find(fd);
 
-	cancel_point();
 	leave_number(pd);
 	int result = io_is_known(pd) ? fd_close(fd) : -EBADF;
 
-	if (result == -EBADF || result == FD_STALE)
-		result = IO_BLOCKING(LIBC(close)(fd));
-	return (int)io_return(result, saved);
+	return result == -EBADF || result == FD_STALE ? IO_BLOCKING(LIBC(close)(fd)) : result;
 }
 
 HOOK int close(int fd)
@@ -59,7 +55,7 @@ HOOK int close(int fd)
 		errno = EBADF; /* CLOSE-2 */
 		return -1;
 	}
-	return hook_parks() ? park_close(fd) : HOOK_BLOCKING(LIBC(close)(fd));
+	return (int)IO_POINT(close_call(fd), HOOK_BLOCKING(LIBC(close)(fd)));
 }
 
 /* --- ranges --- */
@@ -88,14 +84,13 @@ static void leave_numbers(unsigned first, unsigned last)
 /* close_range without the runtime's own: CLOSE-2. */
 static int range_of_others(unsigned first, unsigned last, int flags)
 {
-	int own = os_fd_next_own(first);
-
-	for (; own >= 0 && (unsigned)own <= last; own = os_fd_next_own(first)) {
+	for (int own; (own = os_fd_next_own(first)) >= 0; first = (unsigned)own + 1) {
+		if ((unsigned)own > last)
+			break;
 		if ((unsigned)own > first && LIBC(close_range)(first, (unsigned)own - 1, flags))
 			return -1;
 		if ((unsigned)own == last)
 			return 0;
-		first = (unsigned)own + 1;
 	}
 	return LIBC(close_range)(first, last, flags);
 }
@@ -119,13 +114,9 @@ HOOK int close_range(unsigned first, unsigned last, int flags)
 /* close_range is refused, or Linux is older than 5.9. */
 static void close_each(unsigned first)
 {
-	unsigned next = 0;
-
-	for (int own = os_fd_next_own(first); own >= 0; own = os_fd_next_own(next)) {
+	for (int own; (own = os_fd_next_own(first)) >= 0; first = (unsigned)own + 1)
 		for (; first < (unsigned)own; first++)
 			LIBC(close)((int)first);
-		first = next = (unsigned)own + 1;
-	}
 	LIBC(closefrom)((int)first);
 }
 
@@ -146,30 +137,24 @@ HOOK int dup(int fd)
 	return LIBC(dup)(fd); /* it does not block */
 }
 
-/* Before dup2 or dup3, which close `to` unless fd is bad. */
-static void leave_target(int fd, int to)
+/* Before dup2 or dup3, which close `to` unless fd is bad.  Returns false with errno set: CLOSE-2.
+ * Linux returns EBUSY while another thread is opening the number. */
+static bool begin_dup(int fd, int to)
 {
-	struct polldesc *pd = netpoll_find(to);
 	int saved = errno;
 
-	if (fd != to && LIBC(fcntl)(fd, F_GETFD) >= 0) {
+	if (unlikely(os_fd_is_own(to)) && fd != to) {
+		errno = EBUSY;
+		return false;
+	}
+	if (hook_parks() && fd != to && LIBC(fcntl)(fd, F_GETFD) >= 0) {
+		struct polldesc *pd = netpoll_find(to);
+
 		leave_number(pd);
 		if (io_is_known(pd))
 			gmp_fd_release(to);
 	}
 	errno = saved;
-}
-
-/* Returns false with errno set: CLOSE-2.  Linux returns EBUSY while another thread is opening the
- * number. */
-static bool begin_dup(int fd, int to)
-{
-	if (unlikely(os_fd_is_own(to)) && fd != to) {
-		errno = EBUSY;
-		return false;
-	}
-	if (hook_parks())
-		leave_target(fd, to);
 	return true;
 }
 

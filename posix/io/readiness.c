@@ -34,31 +34,31 @@ static int poll_blocking(struct pollfd *fds, nfds_t n, int64_t deadline)
 	return IO_BLOCKING(LIBC(ppoll)(fds, n, deadline == GMP_FOREVER ? NULL : &left, NULL));
 }
 
-static int park_poll(struct pollfd *fds, nfds_t n, int64_t deadline)
+static int poll_waiting(struct pollfd *fds, nfds_t n, int64_t deadline)
 {
-	int saved = errno;
-
-	cancel_point();
 	n = (unsigned)n; /* the kernel takes 32 bits of it */
 	int ready = HANDLER_WAIT(gmp_poll(fds, n, deadline));
 
 	switch (ready) {
-	case -ETIMEDOUT: ready = 0; break;
+	case -ETIMEDOUT: return 0;
 	case -ECANCELED:
 	case -EINTR:
-	case -EFAULT: break;
-	default:
-		if (ready < 0) /* the poller cannot watch one, or libc has the error */
-			ready = poll_blocking(fds, n, deadline);
+	case -EFAULT: return ready;
+	default: /* below 0: the poller cannot watch one, or libc has the error */
+		return ready < 0 ? poll_blocking(fds, n, deadline) : ready;
 	}
-	return (int)io_end(ready, saved);
+}
+
+/* The deadline of a timeout in ms. */
+static int64_t deadline_of(int timeout)
+{
+	return timeout < 0 ? GMP_FOREVER : gmp_deadline(timeout * GMP_MS);
 }
 
 HOOK int poll(struct pollfd *fds, nfds_t n, int timeout)
 {
-	return hook_parks() ? park_poll(fds, n,
-					timeout < 0 ? GMP_FOREVER : gmp_deadline(timeout * GMP_MS))
-			    : HOOK_BLOCKING(LIBC(poll)(fds, n, timeout));
+	return (int)IO_POINT(poll_waiting(fds, n, deadline_of(timeout)),
+			     HOOK_BLOCKING(LIBC(poll)(fds, n, timeout)));
 }
 
 HOOK int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t room)
@@ -68,20 +68,18 @@ HOOK int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t room)
 	return poll(fds, n, timeout);
 }
 
-static int park_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
-		      const sigset_t *mask)
+/* The kernel exchanges a mask for the call, or libc has the error. */
+static bool is_kernels(const struct timespec *timeout, const sigset_t *mask)
 {
-	if (mask || (timeout && !is_duration(timeout))) {
-		cancel_point();
-		return HOOK_MASKED(mask, LIBC(ppoll)(fds, n, timeout, mask));
-	}
-	return park_poll(fds, n, deadline_after(timeout));
+	return mask || (timeout && !is_duration(timeout));
 }
 
 HOOK int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
 {
-	return hook_parks() ? park_ppoll(fds, n, timeout, mask)
-			    : HOOK_BLOCKING(LIBC(ppoll)(fds, n, timeout, mask));
+	return (int)IO_POINT(is_kernels(timeout, mask)
+				     ? IO_SYS(HOOK_MASKED(mask, LIBC(ppoll)(fds, n, timeout, mask)))
+				     : poll_waiting(fds, n, deadline_after(timeout)),
+			     HOOK_BLOCKING(LIBC(ppoll)(fds, n, timeout, mask)));
 }
 
 HOOK int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
@@ -298,40 +296,31 @@ static int epoll_waiting(int fd, struct epoll_event *events, int n, int64_t dead
 {
 	struct io_wait w = io_start(fd, POLLIN, 0);
 
+	w.deadline = deadline;
+	w.partial = true; /* no restart */
 	for (;;) {
 		int got = IO_SYS(LIBC(epoll_wait)(fd, events, n, 0));
 
 		if (got || deadline <= gmp_now())
 			return got;
-		int err = io_park(&w, deadline);
+		int err = io_park(&w);
 
-		if (err == -ETIMEDOUT)
-			continue; /* what came at the last moment */
-		if (err == -ECANCELED || err == -EINTR || err == -EBADF)
-			return err;
-		if (err)
+		if (err == IO_BLOCK)
 			return epoll_blocking(fd, events, n, deadline, NULL);
+		if (err && err != -ETIMEDOUT) /* that: what came at the last moment */
+			return err;
 	}
-}
-
-static int park_epoll(int fd, struct epoll_event *events, int n, int timeout, const sigset_t *mask)
-{
-	int64_t deadline = timeout < 0 ? GMP_FOREVER : gmp_deadline(timeout * GMP_MS);
-	int saved = io_begin();
-
-	return (int)io_end(mask ? epoll_blocking(fd, events, n, deadline, mask)
-				: epoll_waiting(fd, events, n, deadline),
-			   saved);
-}
-
-HOOK int epoll_wait(int fd, struct epoll_event *events, int n, int timeout)
-{
-	return hook_parks() ? park_epoll(fd, events, n, timeout, NULL)
-			    : HOOK_BLOCKING(LIBC(epoll_wait)(fd, events, n, timeout));
 }
 
 HOOK int epoll_pwait(int fd, struct epoll_event *events, int n, int timeout, const sigset_t *mask)
 {
-	return hook_parks() ? park_epoll(fd, events, n, timeout, mask)
-			    : HOOK_BLOCKING(LIBC(epoll_pwait)(fd, events, n, timeout, mask));
+	return (int)IO_POINT(mask ? epoll_blocking(fd, events, n, deadline_of(timeout), mask)
+				  : epoll_waiting(fd, events, n, deadline_of(timeout)),
+			     HOOK_BLOCKING(LIBC(epoll_pwait)(fd, events, n, timeout, mask)));
+}
+
+HOOK int epoll_wait(int fd, struct epoll_event *events, int n, int timeout)
+{
+	return hook_parks() ? epoll_pwait(fd, events, n, timeout, NULL)
+			    : HOOK_BLOCKING(LIBC(epoll_wait)(fd, events, n, timeout));
 }

@@ -134,19 +134,18 @@ static bool is_odd(int count)
 	return count <= 0 || count > IOV_MOST;
 }
 
-static ssize_t park_readv(int fd, const struct iovec *v, int count)
+static ssize_t readv_call(int fd, const struct iovec *v, int count)
 {
-	int saved = io_begin();
 	struct io_wait w = io_start(fd, POLLIN, 0);
 
 	if (is_odd(count) || find_file(fd) == FILE_OTHER)
-		return io_end(IO_REPEATING(LIBC(readv)(fd, v, count)), saved);
-	return io_end(readv_waiting(&w, v, count), saved);
+		return IO_REPEATING(LIBC(readv)(fd, v, count));
+	return readv_waiting(&w, v, count);
 }
 
 HOOK ssize_t readv(int fd, const struct iovec *v, int count)
 {
-	return hook_parks() ? park_readv(fd, v, count) : HOOK_REPEATING(LIBC(readv)(fd, v, count));
+	return IO_POINT(readv_call(fd, v, count), HOOK_REPEATING(LIBC(readv)(fd, v, count)));
 }
 
 /* --- write --- */
@@ -238,33 +237,25 @@ HOOK ssize_t write(int fd, const void *buf, size_t n)
 	return hook_parks() ? park_write(fd, buf, n) : HOOK_REPEATING(LIBC(write)(fd, buf, n));
 }
 
-static ssize_t writev_waiting(struct io_wait *w, enum file file, const struct iovec *v, int count)
+static ssize_t writev_call(int fd, const struct iovec *v, int count)
 {
-	ssize_t n = IO_WAITING(w, IO_SYS(LIBC(pwritev2)(w->fd, v, count, -1, RWF_NOWAIT)), REFUSED);
+	struct io_wait w = io_start(fd, POLLOUT, 0);
+	enum file file = is_odd(count) ? FILE_OTHER : find_file(fd);
+	ssize_t n = REFUSED;
 
+	if (file != FILE_OTHER)
+		n = IO_WAITING(&w, IO_SYS(LIBC(pwritev2)(fd, v, count, -1, RWF_NOWAIT)), REFUSED);
 	if (is_refused(n))
-		return IO_REPEATING(LIBC(writev)(w->fd, v, count));
+		return IO_REPEATING(LIBC(writev)(fd, v, count));
 	/* the rest, one buffer after the other: more than PIPE_BUF bytes are not one (IO-3) */
 	if (n > 0 && (size_t)n < min_of(iov_bytes(v, (size_t)count), RW_MOST) &&
-	    !io_nonblocking(w->fd))
-		return iov_rest(file == FILE_SOCKET ? message_send_later : write_stream, w, v,
+	    !io_nonblocking(fd))
+		return iov_rest(file == FILE_SOCKET ? message_send_later : write_stream, &w, v,
 				(size_t)count, (size_t)n);
 	return n;
 }
 
-static ssize_t park_writev(int fd, const struct iovec *v, int count)
-{
-	int saved = io_begin();
-	struct io_wait w = io_start(fd, POLLOUT, 0);
-	enum file file = is_odd(count) ? FILE_OTHER : find_file(fd);
-
-	if (file == FILE_OTHER)
-		return io_end(IO_REPEATING(LIBC(writev)(fd, v, count)), saved);
-	return io_end(writev_waiting(&w, file, v, count), saved);
-}
-
 HOOK ssize_t writev(int fd, const struct iovec *v, int count)
 {
-	return hook_parks() ? park_writev(fd, v, count)
-			    : HOOK_REPEATING(LIBC(writev)(fd, v, count));
+	return IO_POINT(writev_call(fd, v, count), HOOK_REPEATING(LIBC(writev)(fd, v, count)));
 }

@@ -45,7 +45,7 @@ static ssize_t recv_some(const struct recv_args *a, struct io_wait *w, size_t do
 	int flags = a->flags | MSG_DONTWAIT;
 
 	return IO_WAITING(w,
-			  done && io_poll_now(a->fd, POLLIN) & POLLERR ? 0 /* IO-4 */
+			  io_ends(w) ? 0
 			  : a->from || a->len
 				  ? IO_SYS(LIBC(recvfrom)(a->fd, to, n, flags, a->from, a->len))
 				  : message_recv(a->fd, to, n, flags),
@@ -61,21 +61,20 @@ static ssize_t recv_all(const struct recv_args *a, struct io_wait *w)
 	    io_option(a->fd, SO_TYPE) != SOCK_STREAM)
 		return got;
 	w->partial = true;
-	while (got > 0 && done < a->n && !io_is_closed(w)) {
+	while (got > 0 && done < a->n) {
 		got = recv_some(a, w, done);
 		done += got > 0 ? (size_t)got : 0;
 	}
 	return (ssize_t)done;
 }
 
-static ssize_t park_recvfrom(const struct recv_args *a)
+static ssize_t recv_waiting(const struct recv_args *a)
 {
 	struct io_wait w = recv_start(a->fd, a->flags);
-	int saved = io_begin();
 
 	if (!(a->flags & MSG_WAITALL))
-		return io_end(recv_some(a, &w, 0), saved);
-	return io_end(a->flags & MSG_PEEK ? recv_blocking(a, 0) : recv_all(a, &w), saved);
+		return recv_some(a, &w, 0);
+	return a->flags & MSG_PEEK ? recv_blocking(a, 0) : recv_all(a, &w);
 }
 
 HOOK ssize_t recv(int fd, void *buf, size_t n, int flags)
@@ -92,8 +91,8 @@ HOOK ssize_t __recv_chk(int fd, void *buf, size_t n, size_t room, int flags)
 
 HOOK ssize_t recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr *from, socklen_t *len)
 {
-	return hook_parks() ? park_recvfrom(&(struct recv_args){ fd, flags, buf, n, from, len })
-			    : HOOK_REPEATING(LIBC(recvfrom)(fd, buf, n, flags, from, len));
+	return IO_POINT(recv_waiting(&(struct recv_args){ fd, flags, buf, n, from, len }),
+			HOOK_REPEATING(LIBC(recvfrom)(fd, buf, n, flags, from, len)));
 }
 
 HOOK ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t room, int flags,
@@ -110,18 +109,15 @@ static ssize_t recvmsg_waiting(int fd, struct msghdr *m, int flags)
 {
 	struct io_wait w = recv_start(fd, flags);
 
+	if (flags & MSG_WAITALL)
+		return IO_REPEATING(LIBC(recvmsg)(fd, m, flags));
 	return IO_WAITING(&w, IO_SYS(LIBC(recvmsg)(fd, m, flags | MSG_DONTWAIT)),
 			  IO_REPEATING(LIBC(recvmsg)(fd, m, flags)));
 }
 
 HOOK ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 {
-	if (!hook_parks())
-		return HOOK_REPEATING(LIBC(recvmsg)(fd, m, flags));
-	int saved = io_begin();
-	if (flags & MSG_WAITALL)
-		return io_end(IO_REPEATING(LIBC(recvmsg)(fd, m, flags)), saved);
-	return io_end(recvmsg_waiting(fd, m, flags), saved);
+	return IO_POINT(recvmsg_waiting(fd, m, flags), HOOK_REPEATING(LIBC(recvmsg)(fd, m, flags)));
 }
 
 /* --- many messages --- */
@@ -131,14 +127,8 @@ struct recvmmsg_args {
 	struct mmsghdr *m;
 	unsigned n;
 	struct timespec *timeout;
-	int64_t deadline; /* of the timeout */
+	int64_t deadline; /* of the timeout; GMP_FOREVER: none */
 };
-
-/* As in the kernel, the clock is read after each receipt. */
-static bool is_late(const struct recvmmsg_args *a)
-{
-	return a->timeout && gmp_now() >= a->deadline;
-}
 
 /* The kernel updates the caller's timeout if a message was received. */
 static ssize_t recvmmsg_end(const struct recvmmsg_args *a, unsigned done)
@@ -165,7 +155,7 @@ static ssize_t recvmmsg_waiting(const struct recvmmsg_args *a)
 
 	do {
 		got = IO_WAITING(&w,
-				 done && io_poll_now(a->fd, POLLIN) & POLLERR
+				 io_ends(&w)
 					 ? 0
 					 : IO_SYS(LIBC(recvmmsg)(a->fd, a->m + done, a->n - done,
 								 a->flags | MSG_DONTWAIT, NULL)),
@@ -173,24 +163,26 @@ static ssize_t recvmmsg_waiting(const struct recvmmsg_args *a)
 		done += got > 0 ? (unsigned)got : 0;
 		w.partial = done > 0;
 		w.waits = 0; /* SO_RCVTIMEO is for each message */
+			     /* as in the kernel, the clock is read after each receipt */
 	} while (got > 0 && done < a->n && !w.blocked && !(a->flags & MSG_WAITFORONE) &&
-		 !is_late(a) && !io_is_closed(&w));
+		 gmp_now() < a->deadline);
 	return done ? recvmmsg_end(a, done) : got;
 }
 
-HOOK int recvmmsg(int fd, struct mmsghdr *m, unsigned n, int flags, struct timespec *timeout)
+static ssize_t recvmmsg_call(int fd, struct mmsghdr *m, unsigned n, int flags,
+			     struct timespec *timeout)
 {
-	if (!hook_parks())
-		return HOOK_BLOCKING(LIBC(recvmmsg)(fd, m, n, flags, timeout));
-	int saved = io_begin();
 	struct timespec time;
 	bool bad = timeout && (!user_read(&time, timeout, sizeof(time)) || !is_duration(&time));
 
 	if (n == 0 || bad || flags & MSG_WAITALL)
-		return HOOK_BLOCKING(LIBC(recvmmsg)(fd, m, n, flags, timeout));
-	struct recvmmsg_args a = {
-		fd, flags, m, n, timeout, deadline_after(timeout ? &time : NULL)
-	};
+		return IO_BLOCKING(LIBC(recvmmsg)(fd, m, n, flags, timeout));
+	return recvmmsg_waiting(&(struct recvmmsg_args){ fd, flags, m, n, timeout,
+							 deadline_after(timeout ? &time : NULL) });
+}
 
-	return (int)io_end(recvmmsg_waiting(&a), saved);
+HOOK int recvmmsg(int fd, struct mmsghdr *m, unsigned n, int flags, struct timespec *timeout)
+{
+	return (int)IO_POINT(recvmmsg_call(fd, m, n, flags, timeout),
+			     HOOK_BLOCKING(LIBC(recvmmsg)(fd, m, n, flags, timeout)));
 }

@@ -8,15 +8,7 @@
  *
  * Blocking code: MSG_FASTOPEN, which connects.
  */
-#include "posix/call/user.h"
 #include "posix/io/wait.h"
-
-/* A part is sent, and the rest must not be: an error is pending that the next call must get (IO-4),
- * or the number is closed. */
-static bool ends_here(const struct io_wait *w)
-{
-	return w->partial && (io_is_closed(w) || io_poll_now(w->fd, POLLOUT) & POLLERR);
-}
 
 ssize_t message_send_rest(struct io_wait *w, const void *buf, size_t n, ssize_t sent)
 {
@@ -33,7 +25,7 @@ ssize_t message_send_rest(struct io_wait *w, const void *buf, size_t n, ssize_t 
 
 		if (err && err != IO_BLOCK)
 			sent = err;
-		else if (ends_here(w))
+		else if (io_ends(w))
 			sent = 0;
 		else if (err)
 			sent = IO_REPEATING(LIBC(send)(w->fd, rest, n - done, flags));
@@ -74,14 +66,14 @@ ssize_t iov_rest(rest_fn rest, struct io_wait *w, const struct iovec *v, size_t 
 
 /* An address in `to` matters to the first attempt only: datagrams have no rest, and streams ignore
  * it. */
-static ssize_t park_sendto(int fd, const void *buf, size_t n, int flags, const struct sockaddr *to,
-			   socklen_t len)
+static ssize_t sendto_waiting(int fd, const void *buf, size_t n, int flags,
+			      const struct sockaddr *to, socklen_t len)
 {
-	int saved = io_begin(), now = flags | MSG_DONTWAIT;
 	struct io_wait w = io_start(fd, POLLOUT, flags);
+	int now = flags | MSG_DONTWAIT;
 
 	if (flags & MSG_FASTOPEN)
-		return io_end(IO_BLOCKING(LIBC(sendto)(fd, buf, n, flags, to, len)), saved);
+		return IO_BLOCKING(LIBC(sendto)(fd, buf, n, flags, to, len));
 	ssize_t sent = IO_WAITING(&w,
 				  to || len ? IO_SYS(LIBC(sendto)(fd, buf, n, now, to, len))
 					    : message_send(fd, buf, n, now),
@@ -89,20 +81,20 @@ static ssize_t park_sendto(int fd, const void *buf, size_t n, int flags, const s
 
 	if (sent > 0 && (size_t)sent < n && !w.blocked)
 		sent = message_send_rest(&w, buf, n, sent);
-	return io_end(sent, saved);
+	return sent;
 }
 
 HOOK ssize_t send(int fd, const void *buf, size_t n, int flags)
 {
-	return hook_parks() ? park_sendto(fd, buf, n, flags, NULL, 0)
-			    : HOOK_REPEATING(LIBC(send)(fd, buf, n, flags));
+	return IO_POINT(sendto_waiting(fd, buf, n, flags, NULL, 0),
+			HOOK_REPEATING(LIBC(send)(fd, buf, n, flags)));
 }
 
 HOOK ssize_t sendto(int fd, const void *buf, size_t n, int flags, const struct sockaddr *to,
 		    socklen_t len)
 {
-	return hook_parks() ? park_sendto(fd, buf, n, flags, to, len)
-			    : HOOK_BLOCKING(LIBC(sendto)(fd, buf, n, flags, to, len));
+	return IO_POINT(sendto_waiting(fd, buf, n, flags, to, len),
+			HOOK_BLOCKING(LIBC(sendto)(fd, buf, n, flags, to, len)));
 }
 
 /* --- messages --- */
@@ -112,31 +104,30 @@ static size_t msg_bytes(const struct msghdr *m)
 	return iov_bytes(m->msg_iov, m->msg_iovlen);
 }
 
-/* The result, or -errno. */
-static ssize_t sendmsg_waiting(struct io_wait *w, const struct msghdr *m)
+/* An attempt has sent that many bytes of m: send the rest, unless the call does not wait.  Returns
+ * how many are sent then. */
+static size_t msg_rest(struct io_wait *w, const struct msghdr *m, size_t sent)
 {
-	ssize_t sent = IO_WAITING(w, IO_SYS(LIBC(sendmsg)(w->fd, m, w->flags | MSG_DONTWAIT)),
-				  IO_REPEATING(LIBC(sendmsg)(w->fd, m, w->flags)));
-
-	if (sent > 0 && !w->blocked && !(w->flags & MSG_DONTWAIT) && (size_t)sent < msg_bytes(m))
-		return iov_rest(message_send_later, w, m->msg_iov, m->msg_iovlen, (size_t)sent);
-	return sent;
+	if (w->blocked || w->flags & MSG_DONTWAIT || sent >= msg_bytes(m))
+		return sent;
+	return (size_t)iov_rest(message_send_later, w, m->msg_iov, m->msg_iovlen, sent);
 }
 
-static ssize_t park_sendmsg(int fd, const struct msghdr *m, int flags)
+static ssize_t sendmsg_waiting(int fd, const struct msghdr *m, int flags)
 {
-	int saved = io_begin();
 	struct io_wait w = io_start(fd, POLLOUT, flags);
 
 	if (flags & MSG_FASTOPEN)
-		return io_end(IO_REPEATING(LIBC(sendmsg)(fd, m, flags)), saved);
-	return io_end(sendmsg_waiting(&w, m), saved);
+		return IO_REPEATING(LIBC(sendmsg)(fd, m, flags));
+	ssize_t sent = IO_WAITING(&w, IO_SYS(LIBC(sendmsg)(fd, m, flags | MSG_DONTWAIT)),
+				  IO_REPEATING(LIBC(sendmsg)(fd, m, flags)));
+
+	return sent > 0 ? (ssize_t)msg_rest(&w, m, (size_t)sent) : sent;
 }
 
 HOOK ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 {
-	return hook_parks() ? park_sendmsg(fd, m, flags)
-			    : HOOK_REPEATING(LIBC(sendmsg)(fd, m, flags));
+	return IO_POINT(sendmsg_waiting(fd, m, flags), HOOK_REPEATING(LIBC(sendmsg)(fd, m, flags)));
 }
 
 /*
@@ -147,50 +138,28 @@ static ssize_t sendmmsg_waiting(int fd, struct mmsghdr *m, unsigned n, int flags
 {
 	struct io_wait w = io_start(fd, POLLOUT, flags);
 	unsigned done = 0;
-	ssize_t result = 0;
+	struct mmsghdr *last;
+	ssize_t sent;
 
 	n = min_of(n, 1024u);
-	while (done < n && !(done && io_is_closed(&w))) {
+	do {
 		w.waits = 0;
 		w.partial = false;
-		result = IO_SYS(LIBC(sendmmsg)(fd, m + done, n - done, flags | MSG_DONTWAIT));
-		if (result > 0) {
-			struct mmsghdr *last = &m[done + (unsigned)result - 1];
-			struct msghdr *h = &last->msg_hdr;
-
-			done += (unsigned)result;
-			if (last->msg_len >= msg_bytes(h))
-				continue;
-			if (!(flags & MSG_DONTWAIT))
-				last->msg_len =
-					(unsigned)iov_rest(message_send_later, &w, h->msg_iov,
-							   h->msg_iovlen, last->msg_len);
-			if (last->msg_len < msg_bytes(h))
-				break;
-		} else if (result == -EAGAIN) {
-			result = sendmsg_waiting(&w, &m[done].msg_hdr);
-			unsigned sent = (unsigned)result;
-
-			if (result >= 0 && !user_write(&m[done].msg_len, &sent, sizeof(sent)))
-				result = -EFAULT; /* as the kernel: sent, and not counted */
-			if (result < 0)
-				break;
-			done++;
-			if (sent < msg_bytes(&m[done - 1].msg_hdr))
-				break;
-		} else {
+		sent = IO_WAITING(
+			&w, IO_SYS(LIBC(sendmmsg)(fd, m + done, n - done, flags | MSG_DONTWAIT)),
+			IO_REPEATING(LIBC(sendmmsg)(fd, m + done, 1, flags)));
+		if (sent <= 0)
 			break;
-		}
-	}
-	return done ? (ssize_t)done : result;
+		done += (unsigned)sent;
+		last = &m[done - 1];
+		last->msg_len = (unsigned)msg_rest(&w, &last->msg_hdr, last->msg_len);
+	} while (done < n && last->msg_len >= msg_bytes(&last->msg_hdr) && !io_is_closed(&w));
+	return done ? (ssize_t)done : sent;
 }
 
 HOOK int sendmmsg(int fd, struct mmsghdr *m, unsigned n, int flags)
 {
-	if (!hook_parks())
-		return HOOK_BLOCKING(LIBC(sendmmsg)(fd, m, n, flags));
-	int saved = io_begin();
-	if (n == 0)
-		return HOOK_BLOCKING(LIBC(sendmmsg)(fd, m, n, flags));
-	return (int)io_end(sendmmsg_waiting(fd, m, n, flags), saved);
+	return (int)IO_POINT(n ? sendmmsg_waiting(fd, m, n, flags)
+			       : IO_BLOCKING(LIBC(sendmmsg)(fd, m, n, flags)),
+			     HOOK_BLOCKING(LIBC(sendmmsg)(fd, m, n, flags)));
 }

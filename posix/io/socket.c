@@ -60,34 +60,20 @@ enum { ATTEMPT_LOCKS = 64 };
 
 /* --- accept --- */
 
-static int accept_blocking(int fd, struct sockaddr *addr, socklen_t *len, int flags)
+/* There is a connection, or libc has the error. */
+static bool can_accept(const struct io_wait *w, int flags)
 {
-	return IO_REPEATING(LIBC(accept4)(fd, addr, len, flags));
+	return io_poll_now(w->fd, POLLIN) ||
+	       (w->waits == 0 &&
+		(io_option(w->fd, SO_ACCEPTCONN) <= 0 || flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)));
 }
 
-static int accept_waiting(int fd, struct sockaddr *addr, socklen_t *len, int flags)
+static ssize_t accept_waiting(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
 	struct io_wait w = io_start(fd, POLLIN, 0);
+	ssize_t err = IO_WAITING(&w, can_accept(&w, flags) ? 0 : -EAGAIN, 0);
 
-	while (!io_poll_now(fd, POLLIN)) {
-		if (w.waits == 0 &&
-		    (io_option(fd, SO_ACCEPTCONN) <= 0 || flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)))
-			break; /* libc has the error */
-		int err = io_not_ready(&w);
-
-		if (err && err != IO_BLOCK)
-			return err;
-		if (err)
-			break;
-	}
-	return accept_blocking(fd, addr, len, flags);
-}
-
-static int park_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags)
-{
-	int saved = io_begin();
-
-	return (int)io_end(accept_waiting(fd, addr, len, flags), saved);
+	return err ? err : IO_REPEATING(LIBC(accept4)(fd, addr, len, flags));
 }
 
 HOOK int accept(int fd, struct sockaddr *addr, socklen_t *len)
@@ -97,8 +83,8 @@ HOOK int accept(int fd, struct sockaddr *addr, socklen_t *len)
 
 HOOK int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
-	return hook_parks() ? park_accept(fd, addr, len, flags)
-			    : HOOK_REPEATING(LIBC(accept4)(fd, addr, len, flags));
+	return (int)IO_POINT(accept_waiting(fd, addr, len, flags),
+			     HOOK_REPEATING(LIBC(accept4)(fd, addr, len, flags)));
 }
 
 /* --- connect --- */
@@ -186,32 +172,20 @@ static int connect_error(const struct connect_args *c)
 	return err ? -err : -ECONNABORTED;
 }
 
-/* Step 2.  Returns 0 to attempt again, or the end of the call. */
-static int connect_wait(struct connect_args *c, int64_t deadline, int progress)
-{
-	int err = io_park(&c->w, deadline);
-
-	switch (err) {
-	case 0: return connect_error(c);
-	case -ETIMEDOUT: return progress;
-	case -EINTR: return deadline == GMP_FOREVER && handler_restarts() ? connect_error(c) : err;
-	case -ECANCELED:
-	case -EBADF: return err;
-	default: return IO_BLOCK; /* the poller has no room */
-	}
-}
-
 static int connect_waiting(struct connect_args *c)
 {
 	attempt_begin(c);
-	int64_t deadline = io_deadline(c->fd, POLLOUT);
-
+	c->w.deadline = io_deadline(c->fd, POLLOUT);
 	attempt_end(c);
 	int result = connect_at_once(c), first = result; /* what a timeout returns */
 
 	while (result == -EINPROGRESS || result == -EALREADY) {
-		int err = connect_wait(c, deadline, first);
+		int err = io_park(&c->w);
 
+		if (err == -ETIMEDOUT)
+			return first;
+		if (!err)
+			err = connect_error(c);
 		if (err && err != IO_BLOCK)
 			return err;
 		result = err ? err : connect_at_once(c);
@@ -221,20 +195,19 @@ static int connect_waiting(struct connect_args *c)
 	return result == IO_BLOCK ? connect_blocking(c) : result;
 }
 
-static int park_connect(int fd, const struct sockaddr *addr, socklen_t len)
+static int connect_call(int fd, const struct sockaddr *addr, socklen_t len)
 {
-	struct connect_args c = { .fd = fd, .addr = addr, .len = len };
-	int saved = errno;
+	struct connect_args c = {
+		.fd = fd, .addr = addr, .len = len, .w = io_start(fd, POLLOUT, 0)
+	};
 
-	cancel_point();
-	c.w = io_start(fd, POLLOUT, 0);
-	return (int)io_end(connect_parks(&c) ? connect_waiting(&c) : connect_blocking(&c), saved);
+	return connect_parks(&c) ? connect_waiting(&c) : connect_blocking(&c);
 }
 
 HOOK int connect(int fd, const struct sockaddr *addr, socklen_t len)
 {
-	return hook_parks() ? park_connect(fd, addr, len)
-			    : HOOK_BLOCKING(LIBC(connect)(fd, addr, len));
+	return (int)IO_POINT(connect_call(fd, addr, len),
+			     HOOK_BLOCKING(LIBC(connect)(fd, addr, len)));
 }
 
 /* --- shutdown --- */
@@ -243,17 +216,16 @@ HOOK int connect(int fd, const struct sockaddr *addr, socklen_t len)
 static int park_shutdown(int fd, int how)
 {
 	int saved = errno;
-	struct polldesc *pd = netpoll_find(fd);
 	struct glist out = { 0 };
-	int err = -EBADF;
 
-	signals_hold();      /* no handler leaves by siglongjmp with the lock of pd: SIGTAB-7 */
-	if (io_is_known(pd)) /* gmp_shutdown checks it */
-		err = gmp_shutdown(fd, how);
+	signals_hold(); /* no handler leaves by siglongjmp with the lock of pd: SIGTAB-7 */
+	int err = gmp_shutdown(fd, how);
+
 	signals_release();
 	if (err == -EBADF) {
 		err = IO_SYS(LIBC(shutdown)(fd, how));
-		pd = netpoll_find(fd); /* a wait that began meanwhile may have made it */
+		struct polldesc *pd = netpoll_find(fd);
+
 		signals_hold();
 		if (pd && !err)
 			netpoll_shut_down(pd, PD_GOES_ON, &out);
@@ -270,19 +242,12 @@ HOOK int shutdown(int fd, int how)
 
 /* --- sendfile --- */
 
-/* Wait for room.  Returns 0, or the end of the call: IO_BLOCK or -errno. */
-static int wait_for_room(struct io_wait *w, size_t done)
+/* What poll(2) reports if there is room, or an error. */
+static int room(const struct io_wait *w)
 {
-	int events;
+	int events = io_poll_now(w->fd, POLLOUT);
 
-	while (!(events = io_poll_now(w->fd, POLLOUT))) {
-		int err = io_not_ready(w);
-
-		if (err)
-			return err;
-	}
-	/* IO-4: not reported after a part */
-	return done && (events & POLLERR || io_is_closed(w)) ? -EPIPE : 0;
+	return events ? events : -EAGAIN;
 }
 
 static ssize_t sendfile_waiting(int to, int from, off_t *at, size_t n)
@@ -292,13 +257,13 @@ static ssize_t sendfile_waiting(int to, int from, off_t *at, size_t n)
 
 	w.uncut = true;
 	while (done < n) {
-		int err = wait_for_room(&w, done);
 		size_t most = min_of(n - done, (size_t)CHUNK);
+		ssize_t some = IO_WAITING(&w, room(&w), 0);
 
-		if (err && err != IO_BLOCK)
-			return done ? (ssize_t)done : err;
-		ssize_t some = IO_REPEATING(LIBC(sendfile)(to, from, at, most));
-
+		if (done && some >= 0 && (some & POLLERR || io_is_closed(&w)))
+			break; /* IO-4: not reported after a part */
+		if (some >= 0)
+			some = IO_REPEATING(LIBC(sendfile)(to, from, at, most));
 		if (some < 0)
 			return done ? (ssize_t)done : some;
 		done += (size_t)some;

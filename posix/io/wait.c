@@ -90,25 +90,38 @@ int io_option(int fd, int name)
 	return getsockopt(fd, SOL_SOCKET, name, &value, &size) == 0 ? value : -1;
 }
 
+bool io_ends(const struct io_wait *w)
+{
+	return w->partial && (io_is_closed(w) || io_poll_now(w->fd, w->events) & POLLERR);
+}
+
 /* The mask ends before a handler runs, which may leave by siglongjmp. */
-static int park(struct io_wait *w, int64_t deadline)
+static int park(struct io_wait *w)
 {
 	int masked = w->uncut ? gmp_cancel_mask(1) : -EINVAL;
-	int err = poll_park(w->fd, w->events, &w->seen, w->since, deadline);
+	int err = poll_park(w->fd, w->events, &w->seen, w->since, w->deadline);
 
 	if (!masked)
 		gmp_cancel_mask(0);
 	return err;
 }
 
-int io_park(struct io_wait *w, int64_t deadline)
+int io_park(struct io_wait *w)
 {
 	if (!w->since)
 		w->since = gmp_now();
-	int err = HANDLER_WAIT(park(w, deadline));
+	int err = HANDLER_WAIT(park(w));
 
 	multi_look_again(&w->seen, netpoll_find(w->fd));
-	return err;
+	switch (err) {
+	case -EINTR:
+		return w->deadline == GMP_FOREVER && !w->partial && handler_restarts() ? 0 : err;
+	case 0:
+	case -ETIMEDOUT:
+	case -EBADF:
+	case -ECANCELED: return err;
+	default: return IO_BLOCK;
+	}
 }
 
 int io_not_ready(struct io_wait *w)
@@ -122,15 +135,7 @@ int io_not_ready(struct io_wait *w)
 	}
 	if (unlikely(w->waits++ >= WAITS_UNASKED) && io_poll_now(w->fd, w->events))
 		return io_is_closed(w) ? -EBADF : IO_BLOCK;
-	int err = io_park(w, w->deadline);
+	int err = io_park(w);
 
-	switch (err) {
-	case -ETIMEDOUT: return -EAGAIN;
-	case -EINTR:
-		return w->deadline == GMP_FOREVER && !w->partial && handler_restarts() ? 0 : err;
-	case 0:
-	case -EBADF:
-	case -ECANCELED: return err;
-	default: return IO_BLOCK; /* the poller cannot watch it, or has no room */
-	}
+	return err == -ETIMEDOUT ? -EAGAIN : err;
 }

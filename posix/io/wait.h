@@ -17,7 +17,7 @@
  * events   POLLIN or POLLOUT: what an attempt that got -EAGAIN waits for
  * flags    with MSG_DONTWAIT the call does not wait
  * partial  a part is done: a handler ends the call also with SA_RESTART, and the rest raises no
- *          SIGPIPE (IO-4)
+ *          SIGPIPE (IO-4); epoll_wait sets it too, which no handler restarts
  * uncut    no cancellation point: gmp_cancel does not end its waits
  * seen     of the number's record: the events before the next attempt, the closes before the first
  */
@@ -28,10 +28,9 @@ struct io_wait {
 	bool partial, uncut;
 	bool blocked; /* set by IO_WAITING: its value is that of `blocking` */
 	struct multi_seen seen;
-	/* set by io_not_ready */
-	int waits;        /* how many times the call has waited */
-	int64_t since;    /* when it began to wait first */
-	int64_t deadline; /* by SO_RCVTIMEO or SO_SNDTIMEO; GMP_FOREVER: none */
+	int64_t since;    /* when it began to wait first; set by io_park */
+	int waits;        /* how many times the call has waited; set by io_not_ready */
+	int64_t deadline; /* of io_park; io_not_ready: by SO_RCVTIMEO or SO_SNDTIMEO */
 };
 
 /* The number's record; NULL: no memory, or no such number. */
@@ -73,8 +72,13 @@ enum { IO_BLOCK = -4096 };
  */
 int io_not_ready(struct io_wait *w);
 
-/* The wait itself, until the deadline.  Returns as poll_park. */
-int io_park(struct io_wait *w, int64_t deadline);
+/* The wait itself, until w->deadline.  Returns the same, and -ETIMEDOUT in place of -EAGAIN;
+ * IO_BLOCK: the poller cannot watch fd, or has no room. */
+int io_park(struct io_wait *w);
+
+/* A part is done, and the rest must not be attempted: an error is pending that the next call must
+ * get (IO-4), or the number is closed. */
+bool io_ends(const struct io_wait *w);
 
 /* poll(2) of one fd without timeout: its revents. */
 int io_poll_now(int fd, short events);
@@ -120,6 +124,15 @@ static inline ssize_t io_end(ssize_t result, int saved)
 	return io_return(result, saved);
 }
 
+/* The value of a replacement that is a cancellation point: of `waiting`, a result or -errno, in a
+ * caller that parks; of `other` in another one. */
+#define IO_POINT(waiting, other)                                                                   \
+	(hook_parks() ? ({                                                                         \
+		int io_saved_ = io_begin();                                                        \
+		io_end((waiting), io_saved_);                                                      \
+	})                                                                                         \
+		      : (other))
+
 /* The value of libc's call, or -errno. */
 #define IO_SYS(call)                                                                               \
 	({                                                                                         \
@@ -153,28 +166,12 @@ static inline ssize_t io_end(ssize_t result, int saved)
  */
 static inline ssize_t message_recv(int fd, void *buf, size_t n, int flags)
 {
-#if defined(ARCH_HAS_SYSCALL)
 	return arch_msg_call(SYS_recvfrom, fd, buf, n, flags);
-#else
-	int saved = errno;
-	ssize_t got = IO_SYS(LIBC(recv)(fd, buf, n, flags));
-
-	errno = saved;
-	return got;
-#endif
 }
 
 static inline ssize_t message_send(int fd, const void *buf, size_t n, int flags)
 {
-#if defined(ARCH_HAS_SYSCALL)
 	return arch_msg_call(SYS_sendto, fd, buf, n, flags);
-#else
-	int saved = errno;
-	ssize_t sent = IO_SYS(LIBC(send)(fd, buf, n, flags));
-
-	errno = saved;
-	return sent;
-#endif
 }
 
 static inline size_t iov_bytes(const struct iovec *v, size_t count)
