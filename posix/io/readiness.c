@@ -92,66 +92,33 @@ HOOK int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeou
 
 /* --- select --- */
 
-typedef unsigned long set_word;
-enum { WORD_BITS = 8 * sizeof(set_word), SETS = 3 };
+enum { SETS = 3 };
 
-/* A call: the caller's sets, and copies of what it asks for, as arrays of words. */
+/* A call: the caller's sets, and copies of what it asks for. */
 struct select_call {
 	int n;
-	size_t words;
+	size_t bytes; /* of each set, as the kernel reads them */
 	fd_set *sets[SETS];
-	set_word *asked[SETS];
-	struct pollfd *fds;
-	nfds_t count;
+	fd_set asked[SETS];
 	int64_t deadline;
 };
 
-static bool has_bit(const set_word *set, int fd)
-{
-	return set && set[(unsigned)fd / WORD_BITS] >> (unsigned)fd % WORD_BITS & 1;
-}
-
-static void list_fds(struct select_call *c)
+/* Returns how many are asked for. */
+static nfds_t list_fds(const struct select_call *c, struct pollfd *fds)
 {
 	static const short events[SETS] = { POLLIN, POLLOUT, POLLPRI };
+	nfds_t count = 0;
 
 	for (int fd = 0; fd < c->n; fd++) {
 		struct pollfd p = { .fd = fd };
 
 		for (int i = 0; i < SETS; i++)
-			if (has_bit(c->asked[i], fd))
+			if (FD_ISSET(fd, &c->asked[i]))
 				p.events |= events[i];
 		if (p.events)
-			c->fds[c->count++] = p;
+			fds[count++] = p;
 	}
-}
-
-/* Copy the sets to memory, of which a part is for the fds.  Returns 0, -ENOMEM or -EFAULT. */
-static int select_begin(struct select_call *c)
-{
-	c->words = ((unsigned)c->n + WORD_BITS - 1) / WORD_BITS;
-	size_t bytes = c->words * sizeof(set_word);
-	char *memory = malloc(SETS * bytes + (size_t)c->n * sizeof(struct pollfd) + 1);
-
-	if (!memory)
-		return -ENOMEM;
-	c->fds = (struct pollfd *)(memory + SETS * bytes);
-	for (int i = 0; i < SETS; i++) {
-		if (!c->sets[i])
-			continue;
-		c->asked[i] = (set_word *)(memory + (size_t)i * bytes);
-		if (!user_read(c->asked[i], c->sets[i], bytes)) {
-			free(memory);
-			return -EFAULT;
-		}
-	}
-	list_fds(c);
-	return 0;
-}
-
-static void select_end(struct select_call *c)
-{
-	free((char *)c->fds - SETS * c->words * sizeof(set_word));
+	return count;
 }
 
 /* The caller's sets as they were; the kernel has written to them. */
@@ -159,7 +126,7 @@ static void restore_sets(const struct select_call *c)
 {
 	for (int i = 0; i < SETS; i++)
 		if (c->sets[i])
-			memcpy(c->sets[i], c->asked[i], c->words * sizeof(set_word));
+			memcpy(c->sets[i], &c->asked[i], c->bytes);
 }
 
 /* A signal that is pending makes it EINTR, which leaves the sets. */
@@ -186,20 +153,18 @@ static int select_blocking(const struct select_call *c)
 }
 
 /* Nothing is ready: wait.  The sets of the caller are empty. */
-static int select_waiting(struct select_call *c)
+static int select_waiting(const struct select_call *c, struct pollfd *fds, nfds_t count)
 {
 	int result;
 
 	for (int waits = 0;; waits++) {
-		int ready = HANDLER_WAIT(gmp_poll(c->fds, c->count, c->deadline));
+		int ready = HANDLER_WAIT(gmp_poll(fds, count, c->deadline));
 
 		if (ready == -ETIMEDOUT)
 			return 0;
-		if (ready == -ECANCELED || ready == -EINTR) {
-			restore_sets(c); /* as natively: an error leaves them */
-			return ready;
-		}
 		restore_sets(c);
+		if (ready == -ECANCELED || ready == -EINTR)
+			return ready; /* as natively: an error leaves the sets */
 		if (ready < 0 || waits > 1)
 			return select_blocking(c);
 		result = select_now(c);
@@ -214,15 +179,18 @@ static int select_call(struct select_call *c)
 {
 	if ((unsigned)c->n > FD_SETSIZE)
 		return select_blocking(c);
-	int result = select_begin(c);
+	c->bytes = round_up((size_t)c->n, 8 * sizeof(long)) / 8;
+	for (int i = 0; i < SETS; i++)
+		if (c->sets[i] && !user_read(&c->asked[i], c->sets[i], c->bytes))
+			return -EFAULT;
+	int result = select_now(c);
 
-	if (result)
+	if (result || c->deadline <= gmp_now())
 		return result;
-	result = select_now(c);
+	struct pollfd *fds = malloc((size_t)c->n * sizeof(*fds) + 1);
 
-	if (result == 0 && c->deadline > gmp_now())
-		result = select_waiting(c);
-	select_end(c);
+	result = fds ? select_waiting(c, fds, list_fds(c, fds)) : -ENOMEM;
+	free(fds);
 	return result;
 }
 
@@ -252,15 +220,13 @@ HOOK int select(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval *
 HOOK int pselect(int n, fd_set *in, fd_set *out, fd_set *except, const struct timespec *timeout,
 		 const sigset_t *mask)
 {
-	if (!hook_parks())
-		return HOOK_BLOCKING(LIBC(pselect)(n, in, out, except, timeout, mask));
-	int saved = io_begin();
 	struct select_call c = { .n = n, .sets = { in, out, except } };
 
-	if (mask || (timeout && !is_duration(timeout)))
-		return HOOK_MASKED(mask, LIBC(pselect)(n, in, out, except, timeout, mask));
-	c.deadline = deadline_after(timeout);
-	return (int)io_end(select_call(&c), saved);
+	return (int)IO_POINT(is_kernels(timeout, mask)
+				     ? IO_SYS(HOOK_MASKED(mask, LIBC(pselect)(n, in, out, except,
+									      timeout, mask)))
+				     : (c.deadline = deadline_after(timeout), select_call(&c)),
+			     HOOK_BLOCKING(LIBC(pselect)(n, in, out, except, timeout, mask)));
 }
 
 /* --- epoll --- */
