@@ -190,27 +190,36 @@ static void drop(void *p)
 	held_unlock();
 }
 
-static int count(const char *path, int less)
+static int count_descriptors(void)
 {
-	DIR *d = opendir(path);
+	DIR *d = opendir("/proc/self/fd");
 	int n = 0;
 
 	CHECK(d != NULL);
 	for (struct dirent *e; (e = readdir(d)) != NULL;)
 		n += e->d_name[0] != '.';
 	closedir(d);
-	return n - less;
+	return n - 1;
+}
+
+/* The folder has a link for each thread, which costs less than to list them. */
+static int count_threads(void)
+{
+	struct stat s;
+
+	CHECK_EQ(stat("/proc/self/task", &s), 0);
+	return (int)s.st_nlink - 2;
 }
 
 struct held held_now(void)
 {
 	struct held h = { held.blocks, held.mappings, atomic_load(&threads), 0 };
 
-	h.descriptors = count("/proc/self/fd", 1);
-	/* /proc may list a joined thread for a short time */
-	for (int i = 0; count("/proc/self/task", 0) > 1 + h.threads && i < 20000; i++)
-		usleep(100);
-	h.threads += count("/proc/self/task", 1 + h.threads);
+	h.descriptors = count_descriptors();
+	/* /proc may have a joined thread for a short time */
+	for (int i = 0; count_threads() > 1 + h.threads && i < 4000; i++)
+		usleep(1000);
+	h.threads = count_threads() - 1;
 	return h;
 }
 
