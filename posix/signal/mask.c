@@ -151,16 +151,16 @@ static struct receiver *receiver_for(uint64_t mask)
 	struct receiver *r = receiver_self();
 
 	if (!r && ~mask & receiver_default_mask() & ~signal_undeferred())
-		r = receiver_new(mask & ~signal_undeferred());
+		r = receiver_new();
 	return r;
 }
 
+/* In the kernel, too. */
 static void set_receivers_mask(struct receiver *r, uint64_t mask, uint64_t before)
 {
 	bool tell = receiver_set_mask(r, mask);
 
-	if (~mask & before)
-		sigthread_begin();
+	st_rlx(&r->swapped, false); /* RECEIVER-9 */
 	mask_apply();
 	if (tell)
 		receiver_wake();
@@ -174,11 +174,14 @@ static void set_own_mask(uint64_t mask)
 	uint64_t before = own_mask();
 
 	mask &= ~NEVER_BLOCKED;
-	note_use();
+	if (mask != before)
+		note_use();
 	struct receiver *r = receiver_for(mask);
 
 	s->mask = mask;
 	s->has_mask = true;
+	if (r && ~mask & before)
+		sigthread_begin();
 	if (r)
 		set_receivers_mask(r, mask, before);
 	kill_set_mask(mask);
@@ -228,20 +231,8 @@ uint64_t mask_to_inherit(void)
 
 void mask_inherit(uint64_t mask)
 {
-	struct signal_state *s = gmp__signal_state();
-
-	if (!has_own_mask())
-		return;
-	if (~mask & receiver_default_mask() & ~signal_undeferred()) {
-		set_own_mask(mask);
-		return;
-	}
-	if (mask != receiver_default_mask())
-		note_use();              /* children get it */
-	s->mask = mask & ~NEVER_BLOCKED; /* main admits these signals, too: no receiver */
-	s->has_mask = true;
-	mask_apply();
-	kill_set_mask(s->mask);
+	mask_restore(mask);
+	mask_apply(); /* MASK-3 */
 }
 
 static void change_kernel(int how, uint64_t bits)
@@ -281,17 +272,6 @@ uint64_t mask_swap(const sigset_t *set)
 	return before;
 }
 
-static void swap_receiver_back(struct receiver *r, const sigset_t *set, uint64_t before)
-{
-	bool tell = receiver_set_mask(r, before);
-
-	st_rlx(&r->swapped, false);
-	mask_apply();
-	if (tell)
-		receiver_wake();
-	rescue(before & ~mask_of(set));
-}
-
 void mask_swap_back(const sigset_t *set, uint64_t before)
 {
 	struct receiver *r;
@@ -301,7 +281,7 @@ void mask_swap_back(const sigset_t *set, uint64_t before)
 	r = receiver_self();
 	kill_swap_mask_back(before); /* first: no handler runs between the call and the unblock */
 	if (r)
-		swap_receiver_back(r, set, before);
+		set_receivers_mask(r, before, mask_of(set));
 	else
 		change_kernel(SIG_UNBLOCK, before & ~mask_of(set));
 	kill_run();

@@ -33,9 +33,9 @@
  *               admit a signal, the main one gets it.
  *   RECEIVER-2  `admitted` is the union of the signals that receivers do not block; it changes
  *               under the lock, before the masks of OS threads.
- *   RECEIVER-3  While its receiver is busy, no handler runs on a green thread: it is about to take
- *               the lock, or inside the runtime.  The same holds in a P section of its M.
- *               siglongjmp from a handler leaves neither.
+ *   RECEIVER-3  While its receiver is busy, no handler runs on a green thread: it is inside of a
+ *               wait, at whose ends it takes the lock.  The same holds in a P section of its M, and
+ *               in other sections with the lock (SIGTAB-7).  siglongjmp from a handler leaves none.
  *   RECEIVER-6  A signal is sent to the OS thread of a running receiver only if that thread does
  *               not block it (/proc/self/task/TID/status): it would be pending there for good.
  *   RECEIVER-8  Of a signal below 32, one at most is on its way to the signal thread, as one is
@@ -242,14 +242,15 @@ static void end_receiver(void *arg)
 {
 	struct receiver *r = arg;
 
-	st_rlx(&r->busy, 1u);
+	signals_hold();
 	lock(&rec.lock, LR_RECEIVER);
 	*r->at = r->next;
 	if (r->next)
 		r->next->at = r->at;
 	update_admitted_locked();
-	unlock(&rec.lock, LR_RECEIVER);
 	gmp__signal_state()->receiver = NULL;
+	unlock(&rec.lock, LR_RECEIVER);
+	signals_release();
 	free(r);
 }
 
@@ -262,26 +263,27 @@ static bool make_key(void)
 	return rec.has_key;
 }
 
-struct receiver *receiver_new(uint64_t mask)
+struct receiver *receiver_new(void)
 {
-	struct receiver *r = calloc(1, sizeof(*r));
+	struct receiver *r = malloc(sizeof(*r));
 
 	if (!r || !make_key() || pthread_setspecific(rec.key, r)) {
 		free(r);
 		return NULL;
 	}
-	*r = (struct receiver){ .gp = own_green(), .run = run_number(), .mask = mask };
-	gmp__signal_state()->receiver = r;
-	st_rlx(&r->busy, 1u);
+	signals_hold();
 	lock(&rec.lock, LR_RECEIVER);
-	r->at = &rec.others;
-	r->next = rec.others;
+	*r = (struct receiver){ .gp = own_green(),
+				.run = run_number(),
+				.mask = ~UINT64_C(0),
+				.next = rec.others,
+				.at = &rec.others };
 	if (r->next)
 		r->next->at = &r->next;
 	rec.others = r;
-	update_admitted_locked();
+	gmp__signal_state()->receiver = r;
 	unlock(&rec.lock, LR_RECEIVER);
-	st_rlx(&r->busy, 0u);
+	signals_release();
 	return r;
 }
 
@@ -289,7 +291,7 @@ bool receiver_set_mask(struct receiver *r, uint64_t mask)
 {
 	uint64_t before = ld_rlx(&rec.admitted);
 
-	st_rlx(&r->busy, ld_rlx(&r->busy) + 1);
+	signals_hold();
 	signal_hold_defaults(mask & before);
 	lock(&rec.lock, LR_RECEIVER);
 	st_rlx(&r->mask, mask & ~signal_undeferred());
@@ -300,7 +302,7 @@ bool receiver_set_mask(struct receiver *r, uint64_t mask)
 
 	if (now & ~before)
 		signal_release_defaults(now & ~before);
-	st_rlx(&r->busy, ld_rlx(&r->busy) - 1);
+	signals_release();
 	return now != before;
 }
 
@@ -393,20 +395,6 @@ static struct receiver *choose_locked(int signo)
 	return r;
 }
 
-/* Step 3, with the lock held.  stored: an earlier call has stored the signal in r. */
-static enum delivery store_locked(struct receiver *r, int signo, const siginfo_t *info, bool stored,
-				  struct g **woken)
-{
-	if (r->signo && !stored)
-		return LATER; /* an earlier signal, which r is about to handle */
-	r->signo = signo;
-	r->info = *info;
-	if (!green_cut_wait(r->gp))
-		return LATER;
-	*woken = r->gp;
-	return DONE;
-}
-
 /* Steps 2 to 4, inside rt_enter. */
 static enum delivery deliver_once(int signo, const siginfo_t *info, struct receiver **stored)
 {
@@ -418,11 +406,15 @@ static enum delivery deliver_once(int signo, const siginfo_t *info, struct recei
 
 	if (*stored && (*stored != r || !r->signo)) {
 		done = DONE; /* r has taken it */
+	} else if (r && r->waits && r->signo && !*stored) {
+		done = LATER; /* an earlier signal, which r is about to handle */
 	} else if (r && r->waits) {
-		bool mine = *stored || !r->signo;
-
-		done = store_locked(r, signo, info, *stored, &woken);
-		*stored = mine ? r : NULL;
+		r->signo = signo;
+		r->info = *info;
+		*stored = r;
+		if (green_cut_wait(r->gp))
+			woken = r->gp;
+		done = woken ? DONE : LATER;
 	} else if (r) {
 		done = send_to_running(r, signo, info);
 	}

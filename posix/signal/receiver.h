@@ -23,8 +23,9 @@ struct receiver {
 
 /* The calling green thread's; NULL: it handles no signals. */
 struct receiver *receiver_self(void);
-/* Make the calling green thread a receiver, with this mask.  NULL without memory. */
-struct receiver *receiver_new(uint64_t mask);
+/* Make the calling green thread a receiver, which blocks all signals until receiver_set_mask.  NULL
+ * without memory. */
+struct receiver *receiver_new(void);
 /* Set the mask of r, the caller's.  Returns true if receiver_wake must follow, after the mask of
  * the OS thread has been set. */
 bool receiver_set_mask(struct receiver *r, uint64_t mask);
