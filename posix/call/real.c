@@ -8,10 +8,7 @@
 #include "base/throw.h"
 
 #define CALL(name) __typeof__(name) *gmp__real_##name;
-#define CALL_V(name, version) CALL(name)
 #include "posix/call/calls.def"
-#undef CALL
-#undef CALL_V
 
 /* gmp__libc_NAME jumps to libc's NAME with all registers as they are. */
 #if defined(__x86_64__)
@@ -26,10 +23,7 @@
 	__asm__(".text\n\t.globl gmp__libc_" #name "\n\t.hidden gmp__libc_" #name                  \
 		"\n\t.type gmp__libc_" #name ", %function\ngmp__libc_" #name                       \
 		":\n\t" JUMP_TO("gmp__real_" #name));
-#define CALL_V(name, version) CALL(name)
 #include "posix/call/calls.def"
-#undef CALL
-#undef CALL_V
 
 static const struct {
 	const char *name, *version;
@@ -38,8 +32,6 @@ static const struct {
 #define CALL(name) { #name, NULL, (void **)&gmp__real_##name },
 #define CALL_V(name, version) { #name, version, (void **)&gmp__real_##name },
 #include "posix/call/calls.def"
-#undef CALL
-#undef CALL_V
 };
 
 static void *look_up(void *libc, const char *name, const char *version)

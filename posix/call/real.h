@@ -61,10 +61,7 @@ int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv,
 		      void (*fini)(void), void (*rtld_fini)(void), void *stack_end);
 
 #define CALL(name) extern __typeof__(name) *gmp__real_##name __attribute__((visibility("hidden")));
-#define CALL_V(name, version) CALL(name)
 #include "posix/call/calls.def"
-#undef CALL
-#undef CALL_V
 
 /* Look all of them up.  A constructor does so before code of this library runs, except for
  * replacements that constructors of other libraries call, which call this one. */
