@@ -190,10 +190,8 @@ static void hold_locked(int signo)
 {
 	struct sigaction now;
 
-	if (LIBC(sigaction)(signo, NULL, &now) == 0 && !is_function(&now) &&
-	    now.sa_handler == SIG_DFL && LIBC(sigaction)(signo, &table.holder, NULL) == 0)
-		table.held |= mask_bit(signo);
-	else if (is_trampoline(&now) && !signal_handler_sig(signo))
+	if (LIBC(sigaction)(signo, NULL, &now) == 0 && now.sa_handler == SIG_DFL &&
+	    LIBC(sigaction)(signo, &table.holder, NULL) == 0)
 		table.held |= mask_bit(signo);
 }
 
@@ -228,8 +226,7 @@ void signal_release_defaults(uint64_t bits)
 		if (!(bits & table.held & mild_signals() & mask_bit(n)))
 			continue;
 		table.held &= ~mask_bit(n);
-		if (!signal_handler_sig(n) && LIBC(sigaction)(n, NULL, &now) == 0 &&
-		    is_trampoline(&now))
+		if (LIBC(sigaction)(n, NULL, &now) == 0 && is_trampoline(&now))
 			LIBC(sigaction)(n, &dfl, NULL);
 	}
 	sigtable_unlock(before);

@@ -100,16 +100,15 @@ static void forget(void)
 	start = (gmp_once)GMP_ONCE_INIT;
 }
 
+IN_FORK_CHILD(forget)
+
 /* If there is no thread after it, handlers run where they interrupt. */
 static void start_thread(void *unused)
 {
-	static bool registered;
 	gmp_sem started = GMP_SEM_INIT(0);
 	pthread_t t;
 
 	(void)unused;
-	if (!registered)
-		registered = pthread_atfork(NULL, NULL, forget) == 0;
 	settle_begin();
 	/* not counted as a thread of the runtime: its handlers may end waits */
 	if (os_thread_create(&t, thread_start, &started, THREAD_STACK))

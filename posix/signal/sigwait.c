@@ -27,40 +27,38 @@
 #include "posix/signal/siginfo.h"
 #include "posix/signal/sigthread.h"
 
-/* A note of kill.c has ended sigtimedwait: a signal may be pending for the caller. */
-static int take_noted(const sigset_t *set, siginfo_t *got)
-{
-	kill_note_taken();
-	return kill_take(mask_of(set), got);
-}
-
 /* sigtimedwait, which only a handler of the program ends with EINTR.  Returns 0 to try again. */
 static int take_once(const sigset_t *set, siginfo_t *got, const struct timespec *timeout)
 {
 	int signo = LIBC(sigtimedwait)(set, got, timeout);
 
-	if (signo > 0 && got->si_code == CODE_NOTE)
-		return take_noted(set, got);
+	if (signo > 0 && got->si_code == CODE_NOTE) {
+		kill_note_taken();
+		return 0; /* a signal may be pending for the caller, or it is cancelled */
+	}
 	return signo < 0 && errno == EINTR && !gmp__signal_state()->ran ? 0 : signo;
 }
 
-/* In blocking code. */
+/* In blocking code: take a signal that is pending for the caller, or wait for the kernel's. */
 static int take(const sigset_t *set, siginfo_t *got, const struct timespec *timeout)
 {
 	int64_t deadline = deadline_after(timeout);
 	struct timespec left;
-	int signo;
+	int signo = 0;
 
 	gmp__signal_state()->ran = false;
-	while (!(signo = take_once(set, got, timeout))) {
-		if (kill_is_cancelled()) {
+	while (!signo) {
+		if (kill_is_cancelled()) { /* KILL-6, as the next */
 			errno = ECANCELED;
 			return -1;
 		}
-		if (deadline == GMP_FOREVER)
-			continue;
-		left = time_left(deadline);
-		timeout = &left;
+		signo = kill_take(mask_of(set), got);
+		if (!signo)
+			signo = take_once(set, got, timeout);
+		if (!signo && deadline != GMP_FOREVER) {
+			left = time_left(deadline);
+			timeout = &left;
+		}
 	}
 	return signo;
 }
@@ -69,26 +67,16 @@ static int take(const sigset_t *set, siginfo_t *got, const struct timespec *time
 static int wait_kernel(const sigset_t *set, siginfo_t *info, const struct timespec *timeout)
 {
 	sigset_t before;
-	int signo = kill_take(mask_of(set), info);
-
-	if (signo)
-		return signo;
-	if (!kill_expect(set, &before))
-		return take(set, info, timeout);
-	bool cancelled = kill_is_cancelled(); /* KILL-6, as the next */
-
-	signo = cancelled ? -1 : kill_take(mask_of(set), info);
-	if (!signo)
-		signo = take(set, info, timeout);
-	int err = cancelled ? ECANCELED : errno;
+	bool expects = kill_expect(set, &before);
+	int signo = take(set, info, timeout), err = errno;
 
 	if (signo < 0 && err == EAGAIN) { /* its note may be on the way */
 		int late = kill_take(mask_of(set), info);
 
 		signo = late ? late : signo;
 	}
-
-	kill_unexpect(&before);
+	if (expects)
+		kill_unexpect(&before);
 	errno = err;
 	return signo;
 }
@@ -206,23 +194,23 @@ static int suspend(const sigset_t *set)
 	return result;
 }
 
-/* True for a thread of kill.c, which parks. */
-static bool parks_for_handler(void)
+/* set: the mask meanwhile; NULL: that of the caller.  A thread of kill.c parks. */
+static int wait_for_handler(const sigset_t *set)
 {
-	if (!hook_parks())
-		return false;
-	sigthread_begin();
-	return kill_reaches_caller();
+	if (hook_parks()) {
+		sigthread_begin();
+		if (kill_reaches_caller())
+			return suspend_parked(set);
+	}
+	hook_point();
+	return HOOK_MASKED(set, suspend(set));
 }
 
 HOOK int pause(void)
 {
 	if (hook_how() == HOOK_LIBC)
 		return LIBC(pause)();
-	if (parks_for_handler())
-		return suspend_parked(NULL);
-	hook_point();
-	return HOOK_BLOCKING(suspend(NULL));
+	return wait_for_handler(NULL);
 }
 
 HOOK int sigsuspend(const sigset_t *set)
@@ -231,10 +219,7 @@ HOOK int sigsuspend(const sigset_t *set)
 		return LIBC(sigsuspend)(set);
 	if (!user_reads(set, sizeof(uint64_t)))
 		return (int)hook_return(-EFAULT);
-	if (parks_for_handler())
-		return suspend_parked(set);
-	hook_point();
-	return HOOK_MASKED(set, suspend(set));
+	return wait_for_handler(set);
 }
 
 /* --- sigpending --- */
