@@ -82,11 +82,14 @@ static inline void hook_block_end(void)
 		hook_result_;                                                                      \
 	})
 
+/* The value of call, a wait that parks in HOOK_PARK and that a handler may interrupt then. */
+#define HOOK_WAIT(call) (hook_parks() ? HANDLER_WAIT(call) : HOOK_BLOCKING(call))
+
 /*
- * The same, in blocking code repeated after an EINTR for which no handler of the caller has run:
- * the signal was for the green thread that the OS thread ran before (kill.c), or was forwarded
- * (trampoline.c).  Not for calls with a time to wait as an argument, nor for close and connect,
- * which have begun by then.  A timeout of the socket begins again.
+ * As HOOK_BLOCKING, in blocking code repeated after an EINTR for which no handler of the caller has
+ * run: the signal was for the green thread that the OS thread ran before (kill.c), or was forwarded
+ * (trampoline.c).  Not for calls with a duration as an argument, nor for close and connect, which
+ * have begun by then.  A timeout of the socket begins again.
  */
 #define HOOK_REPEATING(call)                                                                       \
 	HOOK_BLOCKING(({                                                                           \

@@ -97,37 +97,19 @@ static int barrier_wait(pthread_barrier_t *bar, bool *left)
 	return PTHREAD_BARRIER_SERIAL_THREAD;
 }
 
-/* A green thread in HOOK_PARK. */
-static int barrier_wait_parked(pthread_barrier_t *bar)
-{
-	bool left;
-	int result;
-
-	do {
-		left = false;
-		result = HANDLER_WAIT(barrier_wait(bar, &left));
-	} while (left);
-	return result;
-}
-
-static int wait_outside(pthread_barrier_t *bar, bool shared)
-{
-	bool unused;
-
-	return shared ? LIBC(pthread_barrier_wait)(bar) : barrier_wait(bar, &unused);
-}
-
 HOOK int pthread_barrier_wait(pthread_barrier_t *bar)
 {
-	bool shared = is_shared(bar);
 	int saved = errno, result;
+	bool left;
 
-	if (hook_parks() && !shared) {
+	if (is_shared(bar))
+		return HOOK_BLOCKING(LIBC(pthread_barrier_wait)(bar));
+	if (hook_parks())
 		chaos_point();
-		result = barrier_wait_parked(bar);
-	} else {
-		result = HOOK_BLOCKING(wait_outside(bar, shared));
-	}
+	do {
+		left = false;
+		result = HOOK_WAIT(barrier_wait(bar, &left));
+	} while (left);
 	errno = saved;
 	return result;
 }

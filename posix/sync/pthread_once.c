@@ -96,14 +96,6 @@ static void once_await(pthread_once_t *once)
 	lot_unlock(b);
 }
 
-static void once_await_by(pthread_once_t *once)
-{
-	if (hook_parks())
-		HANDLER_WAIT((once_await(once), 0));
-	else
-		HOOK_BLOCKING((once_await(once), 0));
-}
-
 HOOK int pthread_once(pthread_once_t *once, void (*fn)(void))
 {
 	int saved = errno;
@@ -111,7 +103,7 @@ HOOK int pthread_once(pthread_once_t *once, void (*fn)(void))
 
 	while ((s = ld_acq(word_of(once))) != DONE) { /* ORD(once) */
 		if (is_running(s)) {
-			once_await_by(once);
+			HOOK_WAIT((once_await(once), 0));
 			errno = saved;
 		} else if (cas_acq(word_of(once), &s, generation | RUNNING)) { /* ORD(once) */
 			once_run(once, fn);

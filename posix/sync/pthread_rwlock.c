@@ -169,19 +169,6 @@ static int rw_lock(pthread_rwlock_t *rw, bool writes, int64_t deadline, bool fro
 	}
 }
 
-/* A green thread in HOOK_PARK. */
-static int rw_lock_parked(pthread_rwlock_t *rw, bool writes, int64_t deadline)
-{
-	bool front = false;
-	int err;
-
-	do {
-		err = HANDLER_WAIT(rw_lock(rw, writes, deadline, front));
-		front = true;
-	} while (err == EINTR);
-	return err;
-}
-
 static int rw_try(pthread_rwlock_t *rw, bool writes)
 {
 	struct bucket *b = lot_lock(rw);
@@ -207,36 +194,29 @@ static int wait_shared(pthread_rwlock_t *rw, bool writes, clockid_t clock,
 	return writes ? LIBC(pthread_rwlock_wrlock)(rw) : LIBC(pthread_rwlock_rdlock)(rw);
 }
 
-/* A process-shared lock. */
-static int lock_shared(pthread_rwlock_t *rw, bool writes, clockid_t clock,
-		       const struct timespec *abs)
-{
-	int err = hook_how() == HOOK_LIBC ? EBUSY : try_shared(rw, writes);
-
-	return err == EBUSY ? HOOK_BLOCKING(wait_shared(rw, writes, clock, abs)) : err;
-}
-
 /* abs: NULL: no deadline. */
 static int rw_lock_until(pthread_rwlock_t *rw, bool writes, clockid_t clock,
 			 const struct timespec *abs)
 {
-	bool parks = hook_parks();
-	int64_t deadline;
+	bool shared = is_shared(rw), front = false;
 	int saved = errno;
 
 	if (abs && (!is_wait_clock(clock) || !has_valid_ns(abs)))
 		return EINVAL;
-	if (unlikely(is_shared(rw)))
-		return lock_shared(rw, writes, clock, abs);
-	if (parks)
+	if (hook_parks())
 		chaos_point();
-	int err = rw_try(rw, writes);
+	int err = unlikely(shared) ? try_shared(rw, writes) : rw_try(rw, writes);
 
 	if (err != EBUSY)
 		return err;
-	deadline = deadline_at(clock, abs);
-	err = parks ? rw_lock_parked(rw, writes, deadline)
-		    : HOOK_BLOCKING(rw_lock(rw, writes, deadline, false));
+	if (shared)
+		return HOOK_BLOCKING(wait_shared(rw, writes, clock, abs));
+	int64_t deadline = deadline_at(clock, abs);
+
+	do {
+		err = HOOK_WAIT(rw_lock(rw, writes, deadline, front));
+		front = true;
+	} while (err == EINTR);
 	errno = saved;
 	return err;
 }
