@@ -55,25 +55,17 @@ static void warn_of_kills(const void *args)
 	line_write_sig(&l, STDERR_FILENO);
 }
 
-/* Fails with ESRCH if another thread has a filter that the caller does not have. */
+/* Fails with ESRCH if another thread has a filter that the caller does not have.  For a listener,
+ * whose result is a descriptor, the kernel does that by a flag of Linux 5.7; otherwise it returns
+ * the id of that thread. */
 static long install_on_all(unsigned long flags, void *args)
 {
-	int saved = errno;
+	bool listens = flags & SECCOMP_FILTER_FLAG_NEW_LISTENER;
+	long result = install(flags | SECCOMP_FILTER_FLAG_TSYNC |
+				      (listens ? SECCOMP_FILTER_FLAG_TSYNC_ESRCH : 0),
+			      args);
 
-	flags |= SECCOMP_FILTER_FLAG_TSYNC;
-	long result = install(flags | SECCOMP_FILTER_FLAG_TSYNC_ESRCH, args);
-
-	if (result < 0 && errno == EINVAL && !(flags & SECCOMP_FILTER_FLAG_NEW_LISTENER)) {
-		/* before Linux 5.7: a thread's id in place of ESRCH */
-		result = install(flags, args);
-		if (result > 0) {
-			errno = ESRCH;
-			return -1;
-		}
-	}
-	if (result >= 0)
-		errno = saved;
-	return result;
+	return result > 0 && !listens ? hook_return(-ESRCH) : result;
 }
 
 /* Of a green thread: a filter goes to all OS threads, the strict mode is refused. */
@@ -84,8 +76,7 @@ static long set_mode(unsigned op, unsigned long flags, void *args)
 		return flags & SECCOMP_FILTER_FLAG_TSYNC ? install(flags, args)
 							 : install_on_all(flags, args);
 	}
-	errno = EINVAL;
-	return -1;
+	return hook_return(-EINVAL);
 }
 
 long seccomp_call(unsigned op, unsigned flags, void *args)
@@ -98,10 +89,10 @@ long seccomp_call(unsigned op, unsigned flags, void *args)
 int prctl_call(int option, const unsigned long *a)
 {
 	if (option == PR_SET_SECCOMP && rights_are_of_program()) {
-		if (a[0] == SECCOMP_MODE_FILTER)
-			return (int)set_mode(SECCOMP_SET_MODE_FILTER, 0, (void *)a[1]);
-		if (a[0] == SECCOMP_MODE_STRICT)
-			return (int)set_mode(SECCOMP_SET_MODE_STRICT, 0, NULL);
+		unsigned op = a[0] == SECCOMP_MODE_FILTER ? SECCOMP_SET_MODE_FILTER
+							  : SECCOMP_SET_MODE_STRICT;
+
+		return (int)set_mode(op, 0, (void *)a[1]);
 	}
 	const unsigned long all[RIGHTS_ARGS] = { (unsigned long)option, a[0], a[1], a[2], a[3] };
 	long result;
