@@ -23,7 +23,7 @@
 gmp_sem main_ended;
 
 static bool whole;            /* (c) main is a green thread */
-static uint32_t alive = 1;    /* (l) PROGRAM-1 */
+static uint32_t alive = 1;    /* (a) PROGRAM-1 */
 static struct thread *forked; /* (a) forked_thread */
 
 bool program_is_whole(void)
@@ -38,9 +38,7 @@ void program_begin_whole(void)
 
 void program_thread_new(void)
 {
-	threads_lock();
-	alive++;
-	threads_unlock();
+	add_rlx(&alive, 1);
 }
 
 /* The calling thread is the last one.  t: its record; NULL: an OS thread in its last destructor. */
@@ -53,19 +51,7 @@ static void end_program(const struct thread *t)
 
 static bool leave(void)
 {
-	threads_lock();
-	bool last = --alive == 0;
-
-	threads_unlock();
-	return last;
-}
-
-static _Noreturn void main_left(struct thread *t)
-{
-	if (leave())
-		end_program(t);
-	for (;;)
-		gmp_sleep_until(GMP_FOREVER);
+	return sub_seq(&alive, 1) == 1; /* ORD(lock): exit sees what the others have written */
 }
 
 void program_main_left(struct thread *t)
@@ -82,7 +68,10 @@ void program_main_left(struct thread *t)
 		threads_unlock();
 		gmp_sem_release(&main_ended, 1);
 	}
-	main_left(t);
+	if (leave())
+		end_program(t);
+	for (;;)
+		gmp_sleep_until(GMP_FOREVER);
 }
 
 void program_thread_left(struct thread *t)
@@ -98,7 +87,7 @@ void program_thread_left(struct thread *t)
 void program_forked(struct thread *t)
 {
 	st_rlx(&forked, t);
-	alive = 1;
+	st_rlx(&alive, 1u);
 	main_ended = (gmp_sem)GMP_SEM_INIT(0);
 }
 

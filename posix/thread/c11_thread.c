@@ -1,26 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* Replaces the threads of C11: as those of POSIX, with other results; see registry.h. */
 #include "posix/call/c11.h"
-#include "posix/thread/alive.h"
 #include "posix/thread/registry.h"
 
 HOOK int thrd_create(thrd_t *out, thrd_start_t fn, void *arg)
 {
 	void *(*start)(void *) = (void *(*)(void *))(uintptr_t)fn;
+	int err = thread_create(out, NULL, start, arg, true);
 
-	if (makes_green(NULL))
-		return to_thrd(thread_create(out, NULL, start, arg, true));
-	return alive_counts() ? to_thrd(alive_create(out, NULL, start, arg, true))
-			      : LIBC(thrd_create)(out, fn, arg);
+	return err == NOT_GREEN ? LIBC(thrd_create)(out, fn, arg) : to_thrd(err);
 }
+
+/* The others are those of POSIX, as in libc. */
 
 HOOK int thrd_join(thrd_t self, int *result)
 {
-	void *value = NULL;
-	int err = thread_join(self, &value, CLOCK_MONOTONIC, NULL, false);
+	void *value;
+	int err = pthread_join(self, &value);
 
-	if (err < 0)
-		return HOOK_BLOCKING(LIBC(thrd_join)(self, result));
 	if (!err && result)
 		*result = (int)(intptr_t)value;
 	return to_thrd(err);
@@ -28,14 +25,12 @@ HOOK int thrd_join(thrd_t self, int *result)
 
 HOOK int thrd_detach(thrd_t self)
 {
-	int err = thread_detach(self);
-
-	return err < 0 ? LIBC(thrd_detach)(self) : to_thrd(err);
+	return to_thrd(pthread_detach(self));
 }
 
 HOOK void thrd_exit(int result)
 {
-	thread_leave((void *)(intptr_t)result);
+	pthread_exit((void *)(intptr_t)result);
 }
 
 HOOK int thrd_sleep(const struct timespec *t, struct timespec *rest)

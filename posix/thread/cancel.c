@@ -99,48 +99,46 @@ HOOK void pthread_testcancel(void)
 		LIBC(pthread_testcancel)();
 }
 
-/* A green thread with own thread-locals that pthread_create has not made: pthread_cancel does not
- * reach it, and libc must not cancel it. */
-static bool is_never_cancelled(void)
+bool is_spawned(void)
 {
-	return hook_parks() && hook_has_own_tls();
+	return hook_parks() && hook_has_own_tls() && !thread_self();
 }
+
+/* Set the flag of t, that of a state or of a type; *old: its former value.  t, flag: NULL: the
+ * caller is_spawned: pthread_cancel does not reach it, and libc must not cancel it. */
+static int set_flag(struct thread *t, bool *flag, int value, int *old)
+{
+	bool was = t && *flag;
+
+	if (value != false && value != true)
+		return EINVAL;
+	if (old)
+		*old = was;
+	if (!t)
+		return 0;
+	*flag = value;
+	if (flag == &t->disabled && value != was)
+		gmp_cancel_mask(value);
+	if (t->async)
+		act_if_pending(t);
+	return 0;
+}
+
+_Static_assert(PTHREAD_CANCEL_ENABLE == false && PTHREAD_CANCEL_DISABLE == true, "a flag");
+_Static_assert(PTHREAD_CANCEL_DEFERRED == false && PTHREAD_CANCEL_ASYNCHRONOUS == true, "a flag");
 
 HOOK int pthread_setcancelstate(int state, int *old)
 {
 	struct thread *t = cancellable_self();
 
-	if (!t && !is_never_cancelled())
-		return LIBC(pthread_setcancelstate)(state, old);
-	if (state != PTHREAD_CANCEL_ENABLE && state != PTHREAD_CANCEL_DISABLE)
-		return EINVAL;
-	bool disable = state == PTHREAD_CANCEL_DISABLE, was = t && t->disabled;
-
-	if (old)
-		*old = was ? PTHREAD_CANCEL_DISABLE : PTHREAD_CANCEL_ENABLE;
-	if (!t || disable == was)
-		return 0;
-	t->disabled = disable;
-	gmp_cancel_mask(disable);
-	if (t->async)
-		act_if_pending(t);
-	return 0;
+	return t || is_spawned() ? set_flag(t, t ? &t->disabled : NULL, state, old)
+				 : LIBC(pthread_setcancelstate)(state, old);
 }
 
 HOOK int pthread_setcanceltype(int type, int *old)
 {
 	struct thread *t = cancellable_self();
 
-	if (!t && !is_never_cancelled())
-		return LIBC(pthread_setcanceltype)(type, old);
-	if (type != PTHREAD_CANCEL_DEFERRED && type != PTHREAD_CANCEL_ASYNCHRONOUS)
-		return EINVAL;
-	if (old)
-		*old = t && t->async ? PTHREAD_CANCEL_ASYNCHRONOUS : PTHREAD_CANCEL_DEFERRED;
-	if (!t)
-		return 0;
-	t->async = type == PTHREAD_CANCEL_ASYNCHRONOUS;
-	if (t->async)
-		act_if_pending(t);
-	return 0;
+	return t || is_spawned() ? set_flag(t, t ? &t->async : NULL, type, old)
+				 : LIBC(pthread_setcanceltype)(type, old);
 }

@@ -141,10 +141,11 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 {
 	struct thread *t = thread_record(), *self = thread_self();
 	size_t stack = 0;
-	int err = t ? read_attr(attr, t, &stack) : EAGAIN;
 
 	if (!t)
-		return err;
+		return EAGAIN;
+	int err = read_attr(attr, t, &stack);
+
 	t->fn = fn;
 	t->arg = arg;
 	t->c11 = c11;
@@ -158,16 +159,6 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	thread_unused(t);
 	threads_unlock();
 	return err == EINVAL ? EINVAL : EAGAIN;
-}
-
-int thread_create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *), void *arg,
-		  bool c11)
-{
-	signals_hold(); /* no handler leaves a lock of the runtime by siglongjmp */
-	int err = create(out, attr, fn, arg, c11);
-
-	signals_release();
-	return err;
 }
 
 /* --- which threads are green --- */
@@ -188,7 +179,8 @@ static bool needs_os_thread(const pthread_attr_t *attr)
 	return inherit == PTHREAD_EXPLICIT_SCHED && policy != SCHED_OTHER;
 }
 
-bool makes_green(const pthread_attr_t *attr)
+/* True if pthread_create of the caller makes a green thread. */
+static bool makes_green(const pthread_attr_t *attr)
 {
 	const struct g *gp = running_green();
 	bool own = gp && green_has_own_tls(gp) && !handler_runs();
@@ -196,10 +188,21 @@ bool makes_green(const pthread_attr_t *attr)
 	return (own || gmp__thread_up.program_runs()) && !(attr && needs_os_thread(attr));
 }
 
+int thread_create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *), void *arg,
+		  bool c11)
+{
+	if (!makes_green(attr))
+		return alive_counts() ? alive_create(out, attr, fn, arg, c11) : NOT_GREEN;
+	signals_hold(); /* no handler leaves a lock of the runtime by siglongjmp */
+	int err = create(out, attr, fn, arg, c11);
+
+	signals_release();
+	return err;
+}
+
 HOOK int pthread_create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
 {
-	if (makes_green(attr))
-		return thread_create(out, attr, fn, arg, false);
-	return alive_counts() ? alive_create(out, attr, fn, arg, false)
-			      : LIBC(pthread_create)(out, attr, fn, arg);
+	int err = thread_create(out, attr, fn, arg, false);
+
+	return err == NOT_GREEN ? LIBC(pthread_create)(out, attr, fn, arg) : err;
 }

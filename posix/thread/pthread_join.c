@@ -31,15 +31,6 @@ static int claim(pthread_t self, struct thread *me, bool once, struct thread **o
 	return err;
 }
 
-static void unclaim(struct thread *t, struct thread *me)
-{
-	threads_lock();
-	t->joiner = 0;
-	if (me)
-		me->joins = 0;
-	threads_unlock();
-}
-
 static int wait_once(struct thread *t, int64_t deadline)
 {
 	if (t->is_main)
@@ -60,37 +51,28 @@ static int wait_for(struct thread *t, int64_t deadline)
 	return err;
 }
 
-/* Step 8. */
-static void take_result(struct thread *t, struct thread *me, void **value)
+/* Step 8; err: the wait has failed, and t stays joinable. */
+static void end_claim(struct thread *t, struct thread *me, int err, void **value)
 {
+	struct tlsblock *b = NULL;
+
 	threads_lock();
-	if (value)
-		*value = t->result;
+	t->joiner = 0;
 	if (me)
 		me->joins = 0;
-	struct tlsblock *b = thread_remove(t);
-
+	if (!err && value)
+		*value = t->result;
+	if (!err)
+		b = thread_remove(t);
 	threads_unlock();
 	green_give_block(b);
 }
 
-/* With a place as joiner: waits for t. */
-static int join_claimed(struct thread *t, clockid_t clock, const struct timespec *until, bool once)
-{
-	int err = once || until ? wait_for(t, 0) : ETIMEDOUT;
-
-	if (err != ETIMEDOUT && err != ECANCELED)
-		return err;
-	if (once)
-		return EBUSY;
-	if (until && !has_valid_ns(until))
-		return EINVAL;
-	return wait_for(t, deadline_at(clock, until));
-}
-
-int thread_join(pthread_t self, void **value, clockid_t clock, const struct timespec *until,
+/* pthread_join and its relatives.  once: EBUSY instead of a wait. */
+static int join(pthread_t self, void **value, clockid_t clock, const struct timespec *until,
 		bool once)
 {
+	bool polls = once || (until && !has_valid_ns(until));
 	struct thread *me = thread_self(), *t;
 
 	if (!once && getm())
@@ -99,12 +81,10 @@ int thread_join(pthread_t self, void **value, clockid_t clock, const struct time
 
 	if (err)
 		return err;
-	err = join_claimed(t, clock, until, once);
-	if (!err) {
-		take_result(t, me, value);
-		return 0;
-	}
-	unclaim(t, me);
+	err = wait_for(t, polls ? 0 : deadline_at(clock, until));
+	if (err && polls)
+		err = once ? EBUSY : EINVAL;
+	end_claim(t, me, err, value);
 	if (err == ECANCELED)
 		cancel_waited();
 	return err;
@@ -112,14 +92,14 @@ int thread_join(pthread_t self, void **value, clockid_t clock, const struct time
 
 HOOK int pthread_join(pthread_t self, void **value)
 {
-	int err = thread_join(self, value, CLOCK_MONOTONIC, NULL, false);
+	int err = join(self, value, CLOCK_MONOTONIC, NULL, false);
 
 	return err == NOT_GREEN ? HOOK_BLOCKING(LIBC(pthread_join)(self, value)) : err;
 }
 
 HOOK int pthread_tryjoin_np(pthread_t self, void **value)
 {
-	int err = thread_join(self, value, CLOCK_MONOTONIC, NULL, true);
+	int err = join(self, value, CLOCK_MONOTONIC, NULL, true);
 
 	return err == NOT_GREEN ? LIBC(pthread_tryjoin_np)(self, value) : err;
 }
@@ -130,7 +110,7 @@ HOOK int pthread_clockjoin_np(pthread_t self, void **value, clockid_t clock,
 	int err = EINVAL;
 
 	if (is_wait_clock(clock))
-		err = thread_join(self, value, clock, until, false);
+		err = join(self, value, clock, until, false);
 	return err == NOT_GREEN
 		       ? HOOK_BLOCKING(LIBC(pthread_clockjoin_np)(self, value, clock, until))
 		       : err;
@@ -141,7 +121,7 @@ HOOK int pthread_timedjoin_np(pthread_t self, void **value, const struct timespe
 	return pthread_clockjoin_np(self, value, CLOCK_REALTIME, until);
 }
 
-int thread_detach(pthread_t self)
+static int detach(pthread_t self)
 {
 	struct tlsblock *b = NULL;
 	struct g *g = NULL;
@@ -170,34 +150,24 @@ int thread_detach(pthread_t self)
 
 HOOK int pthread_detach(pthread_t self)
 {
-	int err = thread_detach(self);
+	int err = detach(self);
 
 	return err == NOT_GREEN ? LIBC(pthread_detach)(self) : err;
 }
 
-/* The record of the caller, which is in blocking code; otherwise NULL. */
-static struct thread *thread_in_blocking_code(void)
+HOOK void pthread_exit(void *value)
 {
-	return gmp__blockedm() ? thread_of(own_green()) : NULL;
-}
-
-void thread_leave(void *value)
-{
-	struct thread *t = thread_self(), *blocked = thread_in_blocking_code();
+	struct thread *t = thread_self();
+	struct thread *blocked = gmp__blockedm() ? thread_of(own_green()) : NULL;
 
 	if (t) {
 		thread_begin_exit(t);
 		t->result = value;
 	} else if (blocked) {
 		blocked->result = value; /* thread_main does the rest */
-	} else if (hook_parks() && hook_has_own_tls()) {
-		gmp_exit(); /* made by gmp_spawn: no base for the unwinder */
+	} else if (is_spawned()) {
+		gmp_exit(); /* no base for the unwinder */
 	}
 	LIBC(pthread_exit)(value);
 	__builtin_unreachable();
-}
-
-HOOK void pthread_exit(void *value)
-{
-	thread_leave(value);
 }

@@ -138,27 +138,18 @@ static struct thread *take_unused(void)
 	return t;
 }
 
-/* More records; returns one of them, or NULL without memory.  A block of its own for each record
- * would be between the allocations of the program: servers scan those they make for each thread. */
-static struct thread *more_records(void)
-{
-	struct thread *t = calloc(RECORDS, sizeof(*t));
-
-	if (!t)
-		return NULL;
-	threads_lock();
-	for (int i = 1; i < RECORDS; i++)
-		thread_unused(&t[i]);
-	threads_unlock();
-	return t;
-}
-
+/* A block of its own for each record would be between the allocations of the program: servers scan
+ * those they make for each thread. */
 struct thread *thread_record(void)
 {
 	struct thread *t = take_unused();
 
-	if (!t)
-		t = more_records();
+	if (!t && (t = calloc(RECORDS, sizeof(*t)))) {
+		threads_lock();
+		for (int i = 1; i < RECORDS; i++)
+			thread_unused(&t[i]);
+		threads_unlock();
+	}
 	if (t)
 		memset(t, 0, sizeof(*t));
 	return t;

@@ -103,7 +103,7 @@ void thread_unused(struct thread *t);
 /* The child of a fork: an empty table. */
 void threads_forget(void);
 
-/* --- create.c, pthread_join.c --- */
+/* --- create.c --- */
 
 /* The entry of the G of each thread but main's; its argument is the record. */
 void thread_main(void *t);
@@ -114,29 +114,23 @@ void *thread_call(void *(*fn)(void *), void *arg, bool c11);
 struct thread *thread_of(const struct g *gp);
 /* The record of the calling thread, or NULL. */
 struct thread *thread_self(void);
-/* pthread_create for a green thread. */
+/* pthread_create for a green thread, and for an OS thread that counts (PROGRAM-1); otherwise
+ * NOT_GREEN. */
 int thread_create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *), void *arg,
 		  bool c11);
-/* True if pthread_create of the caller makes a green thread. */
-bool makes_green(const pthread_attr_t *attr);
 /* t must no longer be cancelled: it ends.  On its own stack. */
 void thread_begin_exit(struct thread *t);
 /* The caller's function has ended, maybe after a siglongjmp out of blocking code: leave that. */
 void thread_end_blocking(void);
-/* What pthread_join and the like return for a thread that is not in the table. */
+/* In place of an errno value: libc's function must be called. */
 enum { NOT_GREEN = -1 };
-
-/* pthread_join and its relatives.  once: EBUSY instead of a wait. */
-int thread_join(pthread_t self, void **value, clockid_t clock, const struct timespec *until,
-		bool once);
-
-int thread_detach(pthread_t self);
-void thread_leave(void *value) __attribute__((noreturn));
 
 /* --- cancel.c --- */
 
 /* Step b: the caller, whose record is t, must act on pthread_cancel. */
 bool cancel_is_pending(const struct thread *t);
+/* The caller is a green thread with own thread-locals that pthread_create has not made. */
+bool is_spawned(void);
 
 /* --- alive.c --- */
 
