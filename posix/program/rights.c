@@ -278,10 +278,7 @@ bool rights_call(long number, const unsigned long *a, long *result)
 
 HOOK int capset(cap_user_header_t header, const cap_user_data_t data)
 {
-	const unsigned long a[RIGHTS_ARGS] = { (unsigned long)header, (unsigned long)data };
-	long result;
-
-	return rights_call(SYS_capset, a, &result) ? (int)result : LIBC(capset)(header, data);
+	return (int)syscall(SYS_capset, header, data);
 }
 
 static void begin(void)

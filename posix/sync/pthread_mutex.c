@@ -29,36 +29,15 @@ bool mutex_is_parkable(const pthread_mutex_t *m)
 	return !(mutex_kind(m) & (MUTEX_ROBUST | MUTEX_SHARED));
 }
 
-static bool has_protocol(const pthread_mutexattr_t *a)
-{
-	int protocol = PTHREAD_PRIO_NONE;
-
-	return a && pthread_mutexattr_getprotocol(a, &protocol) == 0 &&
-	       protocol != PTHREAD_PRIO_NONE;
-}
-
-/* The kind of a without its protocol. */
-static int init_without_protocol(pthread_mutex_t *m, const pthread_mutexattr_t *a)
-{
-	int type, shared, robust, err;
-	pthread_mutexattr_t plain;
-
-	pthread_mutexattr_gettype(a, &type);
-	pthread_mutexattr_getpshared(a, &shared);
-	pthread_mutexattr_getrobust(a, &robust);
-	pthread_mutexattr_init(&plain);
-	pthread_mutexattr_settype(&plain, type);
-	pthread_mutexattr_setpshared(&plain, shared);
-	pthread_mutexattr_setrobust(&plain, robust);
-	err = LIBC(pthread_mutex_init)(m, &plain);
-	pthread_mutexattr_destroy(&plain);
-	return err;
-}
-
 HOOK int pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *a)
 {
-	return unlikely(has_protocol(a)) ? init_without_protocol(m, a)
-					 : LIBC(pthread_mutex_init)(m, a);
+	pthread_mutexattr_t plain;
+
+	if (!a)
+		return LIBC(pthread_mutex_init)(m, NULL);
+	plain = *a; /* a number in glibc */
+	pthread_mutexattr_setprotocol(&plain, PTHREAD_PRIO_NONE);
+	return LIBC(pthread_mutex_init)(m, &plain);
 }
 
 static int try_mutex(void *m)
@@ -95,8 +74,8 @@ static inline int lock_in_libc(pthread_mutex_t *m, clockid_t clock, const struct
 	return abs ? LIBC(pthread_mutex_clocklock)(m, clock, abs) : LIBC(pthread_mutex_lock)(m);
 }
 
-/* abs: NULL: no deadline. */
-static inline int lock_until(pthread_mutex_t *m, clockid_t clock, const struct timespec *abs)
+/* abs: NULL: no deadline.  Always inlined: the fast path of pthread_mutex_lock has no deadline. */
+static always_inline int lock_until(pthread_mutex_t *m, clockid_t clock, const struct timespec *abs)
 {
 	enum hook_how how = hook_how();
 

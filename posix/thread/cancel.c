@@ -24,13 +24,6 @@
 #include "posix/thread/later.h"
 #include "posix/thread/registry.h"
 
-static void act(struct thread *t)
-{
-	thread_begin_exit(t);
-	t->result = PTHREAD_CANCELED;
-	LIBC(pthread_exit)(PTHREAD_CANCELED);
-}
-
 bool cancel_is_pending(const struct thread *t)
 {
 	if (t->disabled || t->exiting)
@@ -45,8 +38,11 @@ bool cancel_is_pending(const struct thread *t)
 /* Steps b and c. */
 static void act_if_pending(struct thread *t)
 {
-	if (cancel_is_pending(t))
-		act(t);
+	if (!cancel_is_pending(t))
+		return;
+	thread_begin_exit(t);
+	t->result = PTHREAD_CANCELED;
+	LIBC(pthread_exit)(PTHREAD_CANCELED);
 }
 
 /* In the child of a fork the thread is libc's. */
@@ -63,28 +59,28 @@ noinline void gmp__cancel_act(void)
 		act_if_pending(t);
 }
 
-/* Steps 1 to 4.  Returns false if it is no green thread. */
-static bool cancel(pthread_t self, int *err)
+/* Steps 1 to 4.  Returns 0, an errno value or NOT_GREEN. */
+static int cancel(pthread_t self)
 {
 	threads_lock();
 	struct thread *t = thread_find(self);
+	int err = t ? 0 : NOT_GREEN;
 
-	*err = 0;
 	if (t && t->state != THREAD_ENDED) {
 		t->pending = true;
-		*err = -gmp_cancel((gmp_g *)t->g);
+		err = -gmp_cancel((gmp_g *)t->g);
 		gmp__thread_up.cancelled(t);
 	}
 	threads_unlock();
-	return t != NULL;
+	return err;
 }
 
 HOOK int pthread_cancel(pthread_t self)
 {
 	struct thread *me = cancellable_self();
-	int err;
+	int err = cancel(self);
 
-	if (!cancel(self, &err))
+	if (err == NOT_GREEN)
 		return LIBC(pthread_cancel)(self);
 	if (me && me->self == self && me->async)
 		act_if_pending(me);

@@ -71,19 +71,10 @@ void thread_main(void *arg)
 	__pthread_unregister_cancel(&base);
 }
 
-static void copy_name(struct thread *t)
-{
-	struct thread *me = thread_self();
-
-	if (me)
-		memcpy(t->name, me->name, sizeof(t->name));
-}
-
 /* Step 2.  *out is written before the thread can run. */
 static void enter(struct thread *t, pthread_t *out)
 {
 	t->run = run_number();
-	copy_name(t);
 	if (t->name[0])
 		green_set_name(t->g, t->name);
 	program_thread_new();
@@ -121,15 +112,16 @@ static uint64_t mask_by(const pthread_attr_t *attr)
 static int read_attr(const pthread_attr_t *attr, struct thread *t, size_t *stack)
 {
 	pthread_attr_t none;
+	const pthread_attr_t *from = attr ? attr : &none;
 	int state = PTHREAD_CREATE_JOINABLE, err;
 
 	if (!attr && gmp__thread_up.program_runs())
 		return 0; /* the default of the run is that of the system */
 	if (!attr && (err = pthread_attr_init(&none)))
 		return err;
-	err = pthread_attr_getstacksize(attr ? attr : &none, stack);
-	if (!err && attr)
-		err = pthread_attr_getdetachstate(attr, &state);
+	err = pthread_attr_getstacksize(from, stack);
+	if (!err)
+		err = pthread_attr_getdetachstate(from, &state);
 	if (!attr)
 		pthread_attr_destroy(&none);
 	t->state = state == PTHREAD_CREATE_DETACHED ? THREAD_DETACHED : THREAD_JOINABLE;
@@ -150,7 +142,10 @@ static int create(pthread_t *out, const pthread_attr_t *attr, void *(*fn)(void *
 	t->arg = arg;
 	t->c11 = c11;
 	t->mask = mask_by(attr);
-	t->policy = self ? ld_rlx(&self->policy) : SCHED_OTHER;
+	if (self) {
+		memcpy(t->name, self->name, sizeof(t->name));
+		t->policy = ld_rlx(&self->policy);
+	}
 	if (!err)
 		err = -start(t, stack, out);
 	if (!err)
