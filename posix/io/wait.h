@@ -174,15 +174,6 @@ static inline ssize_t message_send(int fd, const void *buf, size_t n, int flags)
 	return arch_msg_call(SYS_sendto, fd, buf, n, flags);
 }
 
-static inline size_t iov_bytes(const struct iovec *v, size_t count)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < count; i++)
-		n += v[i].iov_len;
-	return n;
-}
-
 /*
  * Send what is left of a message, and wait where that is necessary.  sent: the result of an
  * attempt: -EAGAIN, or a count; 0: none was made.  w->partial: a part of the message was sent

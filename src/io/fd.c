@@ -191,13 +191,6 @@ static noinline ssize_t fd_call_blocking(struct polldesc *pd, io_call call, cons
 	return n;
 }
 
-/* The same for an fd that cannot be polled. */
-static noinline ssize_t fd_call_file(struct polldesc *pd, uint32_t seq, io_call call,
-				     const struct io_args *a)
-{
-	return fd_use(pd, seq) ? fd_call_blocking(pd, call, a) : fd_lost(pd, seq);
-}
-
 /* One attempt.  The caller has begun a use of pd; this ends it. */
 static inline ssize_t call_once(struct polldesc *pd, int how, io_call call, const struct io_args *a)
 {
@@ -209,20 +202,18 @@ static inline ssize_t call_once(struct polldesc *pd, int how, io_call call, cons
 	return n;
 }
 
-/* A read of 0 bytes: one attempt without the token, also if waiters are queued. */
-static noinline ssize_t call_zero_length(struct polldesc *pd, uint32_t seq, io_call call,
-					 const struct io_args *a)
+/* One attempt without the token, also if waiters are queued: of an fd that cannot be polled, or of
+ * 0 bytes. */
+static noinline ssize_t call_at_once(struct polldesc *pd, uint32_t seq, int how, io_call call,
+				     const struct io_args *a)
 {
-	return fd_use(pd, seq) ? call_once(pd, 0, call, a) : fd_lost(pd, seq);
+	return fd_use(pd, seq) ? call_once(pd, how, call, a) : fd_lost(pd, seq);
 }
 
-/*
- * fd_call on registration seq of pd.  counted: a->n is a number of bytes; a call of 0 bytes
- * attempts once although waiters are queued.  Always inlined, so that gmp_read and gmp_write are
- * one function each (os_msg.h).
- */
-static always_inline ssize_t call_loop(struct polldesc *pd, uint32_t seq, int how, bool counted,
-				       io_call call, const struct io_args *a, int64_t deadline)
+/* fd_call on registration seq of pd.  Always inlined, so that gmp_read and gmp_write are one
+ * function each (os_msg.h). */
+static always_inline ssize_t call_loop(struct polldesc *pd, uint32_t seq, int how, io_call call,
+				       const struct io_args *a, int64_t deadline)
 {
 	int side = how & SIDE_WRITE;
 	struct pollside *s = &pd->side[side];
@@ -230,7 +221,7 @@ static always_inline ssize_t call_loop(struct polldesc *pd, uint32_t seq, int ho
 
 	self_checkpoint(); /* an fd that is always ready must not starve other Gs of the P */
 	if (unlikely(ld_rlx(&pd->file)))
-		return fd_call_file(pd, seq, call, a);
+		return call_at_once(pd, seq, FD_SLEEPS, call, a);
 	for (;;) {
 		uint32_t seen = ld_acq(&s->events); /* ORD(pd.events): before the attempt */
 
@@ -251,8 +242,8 @@ static always_inline ssize_t call_loop(struct polldesc *pd, uint32_t seq, int ho
 					fd_pass_token(pd, seq, side); /* NETPOLL-3 */
 				return n;
 			}
-		} else if (!first && counted && a->n == 0) {
-			ssize_t n = call_zero_length(pd, seq, call, a);
+		} else if (!first && how & FD_COUNTED && a->n == 0) {
+			ssize_t n = call_at_once(pd, seq, 0, call, a);
 
 			if (n != -EAGAIN)
 				return n;
@@ -266,21 +257,6 @@ static always_inline ssize_t call_loop(struct polldesc *pd, uint32_t seq, int ho
 		if (result == 0)
 			token = true;
 	}
-}
-
-/* fd_call for a call that never returns FD_NO_EVENT, inlined like call_loop. */
-static always_inline ssize_t fd_call_inline(int fd, int how, bool counted, io_call call,
-					    const struct io_args *a, int64_t deadline)
-{
-	if (!rt_enter())
-		return -ESRCH;
-	struct polldesc *pd = fd_find(fd);
-	ssize_t n = -EBADF;
-
-	if (likely(pd != NULL))
-		n = call_loop(pd, ld_rlx(&pd->seq), how, counted, call, a, deadline);
-	rt_leave();
-	return n;
 }
 
 int fd_backoff(int64_t *last, int64_t deadline)
@@ -311,12 +287,14 @@ static noinline ssize_t call_with_backoff(struct polldesc *pd, uint32_t seq, int
 
 		if (err) /* the same as in fd_expired */
 			return fd_same(pd, seq) ? err : fd_lost(pd, seq);
-		n = call_loop(pd, seq, how, false, call, a, deadline);
+		n = call_loop(pd, seq, how, call, a, deadline);
 	} while (n == FD_NO_EVENT);
 	return n;
 }
 
-ssize_t fd_call(int fd, int how, io_call call, const struct io_args *a, int64_t deadline)
+/* fd_call, inlined like call_loop. */
+static always_inline ssize_t fd_call_inline(int fd, int how, io_call call, const struct io_args *a,
+					    int64_t deadline)
 {
 	if (!rt_enter())
 		return -ESRCH;
@@ -326,12 +304,17 @@ ssize_t fd_call(int fd, int how, io_call call, const struct io_args *a, int64_t 
 	if (likely(pd != NULL)) {
 		uint32_t seq = ld_rlx(&pd->seq);
 
-		n = call_loop(pd, seq, how, false, call, a, deadline);
-		if (unlikely(n == FD_NO_EVENT))
+		n = call_loop(pd, seq, how, call, a, deadline);
+		if (how & FD_BACKOFF && unlikely(n == FD_NO_EVENT))
 			n = call_with_backoff(pd, seq, how, call, a, deadline);
 	}
 	rt_leave();
 	return n;
+}
+
+ssize_t fd_call(int fd, int how, io_call call, const struct io_args *a, int64_t deadline)
+{
+	return fd_call_inline(fd, how | FD_BACKOFF, call, a, deadline);
 }
 
 ssize_t fd_try(int fd, int side, io_call call, const struct io_args *a)
@@ -637,31 +620,33 @@ ssize_t gmp_read(int fd, void *buf, size_t n)
 {
 	if (off_stack(buf, n))
 		return -EFAULT;
-	return fd_call_inline(fd, SIDE_READ, true, call_read, &(struct io_args){ buf, n }, NEVER);
+	return fd_call_inline(fd, SIDE_READ | FD_COUNTED, call_read, &(struct io_args){ buf, n },
+			      NEVER);
 }
 
 ssize_t gmp_write(int fd, const void *buf, size_t n)
 {
 	if (off_stack(buf, n))
 		return -EFAULT;
-	return fd_call_inline(fd, SIDE_WRITE, false, call_write,
+	return fd_call_inline(fd, SIDE_WRITE, call_write,
 			      &(struct io_args){ (void *)(uintptr_t)buf, n }, NEVER);
 }
 
-static ssize_t fd_read_full(struct polldesc *pd, uint32_t seq, char *buf, size_t n)
+/* Repeat the call on registration seq until all n bytes are done, or none; at least once. */
+static always_inline ssize_t call_until_done(struct polldesc *pd, uint32_t seq, int side,
+					     io_call call, char *buf, size_t n)
 {
 	size_t done = 0;
+	ssize_t some;
 
-	while (done < n) {
+	do {
 		struct io_args a = { buf + done, n - done };
-		ssize_t got = call_loop(pd, seq, SIDE_READ, false, call_read, &a, NEVER);
 
-		if (got < 0)
-			return got;
-		if (got == 0)
-			break;
-		done += (size_t)got;
-	}
+		some = call_loop(pd, seq, side, call, &a, NEVER);
+		if (some < 0)
+			return some;
+		done += (size_t)some;
+	} while (some > 0 && done < n);
 	return (ssize_t)done;
 }
 
@@ -672,27 +657,12 @@ ssize_t gmp_read_full(int fd, void *buf, size_t n)
 	if (!rt_enter())
 		return -ESRCH;
 	struct polldesc *pd = fd_find(fd);
-	ssize_t result = -EBADF;
+	ssize_t result = pd ? 0 : -EBADF;
 
-	if (pd) /* one seq: if fd is closed between two calls, not from its next file */
-		result = fd_read_full(pd, ld_rlx(&pd->seq), buf, n);
+	if (pd && n > 0) /* one seq: if fd is closed between two calls, not from its next file */
+		result = call_until_done(pd, ld_rlx(&pd->seq), SIDE_READ, call_read, buf, n);
 	rt_leave();
 	return result;
-}
-
-static ssize_t fd_write_all(struct polldesc *pd, uint32_t seq, const char *buf, size_t n)
-{
-	size_t done = 0;
-
-	do {
-		struct io_args a = { (void *)(uintptr_t)(buf + done), n - done };
-		ssize_t put = call_loop(pd, seq, SIDE_WRITE, false, call_write, &a, NEVER);
-
-		if (put < 0)
-			return put;
-		done += (size_t)put;
-	} while (done < n);
-	return (ssize_t)n;
 }
 
 /*
@@ -726,7 +696,8 @@ ssize_t gmp_write_all(int fd, const void *buf, size_t n)
 
 		result = lock_write_all(pd);
 		if (!result) {
-			result = fd_write_all(pd, seq, buf, n);
+			result = call_until_done(pd, seq, SIDE_WRITE, call_write,
+						 (char *)(uintptr_t)buf, n);
 			gmp_mutex_unlock(&pd->write_all_lock);
 		}
 	}

@@ -4,6 +4,7 @@
 #define GMP_FD_H
 
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include "netpoll/netpoll.h"
 
@@ -24,10 +25,14 @@ enum { FD_NO_EVENT = -4096 };
 typedef ssize_t (*io_call)(int fd, const struct io_args *a);
 
 /*
- * Flag in `how`, next to the side: the call may block in the kernel although fd is non-blocking (it
- * reads from a disk), so each attempt is a blocking section.
+ * Flags in `how`, next to the side.
+ *   FD_SLEEPS   the call may block in the kernel although fd is non-blocking (it reads from a
+ *               disk), so each attempt is a blocking section
+ *   FD_COUNTED  io_args.n is a number of bytes: a call of 0 bytes attempts once although waiters
+ *               are queued
+ *   FD_BACKOFF  the call may return FD_NO_EVENT; set by fd_call
  */
-enum { FD_SLEEPS = 2 };
+enum { FD_SLEEPS = 2, FD_COUNTED = 4, FD_BACKOFF = 8 };
 
 /*
  * Repeat the call while it returns -EAGAIN, and wait for readiness before each repetition.  Returns
@@ -96,6 +101,16 @@ static inline uint8_t fd_plain(int fd)
 static inline void fd_set_plain(int fd)
 {
 	st_rlx(&netpoll_find(fd)->plain, (uint8_t)PD_PLAIN);
+}
+
+/* Number of bytes in all buffers. */
+static inline size_t iov_bytes(const struct iovec *v, size_t count)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < count; i++)
+		n += v[i].iov_len;
+	return n;
 }
 
 /* NETPOLL-3: pass the token of the side on.  The caller has it, from registration seq. */

@@ -250,22 +250,16 @@ static bool has_fd(const struct pollfd *fds, nfds_t n)
 	return false;
 }
 
-/* No fd is given: sleep until the deadline. */
-static int poll_wait_none(int64_t deadline)
-{
-	int result = gmp_sleep_until(deadline);
-
-	return result ? result : -ETIMEDOUT;
-}
-
 static int wait_inside(struct pollfd *fds, nfds_t n, int64_t deadline)
 {
 	int result = too_late(deadline);
 
 	if (result)
 		return result;
-	if (!has_fd(fds, n))
-		return poll_wait_none(deadline);
+	if (!has_fd(fds, n)) { /* sleep until the deadline */
+		result = gmp_sleep_until(deadline);
+		return result ? result : -ETIMEDOUT;
+	}
 	return n <= ON_STACK ? wait_few(fds, n, deadline) : wait_many(fds, n, deadline);
 }
 

@@ -78,23 +78,13 @@ static bool iov_off_stack(const struct iovec *v, size_t count)
 	return false;
 }
 
-/* Number of bytes in all buffers. */
-static size_t iov_total(const struct iovec *v, int count)
-{
-	size_t n = 0;
-
-	for (int i = 0; i < count; i++)
-		n += v[i].iov_len;
-	return n;
-}
-
 static ssize_t vec_call(int fd, int side, io_call call, const struct iovec *v, int count)
 {
 	if (count < 0 || count > IOV_MAX || (count && !v))
 		return -EINVAL;
 	if (iov_off_stack(v, (size_t)count))
 		return -EFAULT;
-	struct vec_args a = { { (void *)(uintptr_t)v, iov_total(v, count) }, count };
+	struct vec_args a = { { (void *)(uintptr_t)v, iov_bytes(v, (size_t)count) }, count };
 
 	if (a.io.n == 0) /* nothing to wait for, also if waiters are queued */
 		return fd_try(fd, side, call, &a.io);

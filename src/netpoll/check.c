@@ -59,7 +59,7 @@ static void check_record(struct polldesc *pd, int64_t now, struct glist *out)
 	     is_old(&pd->side[SIDE_WRITE], now)) &&
 	    !netpoll_is_registered(pd)) {
 		netpoll_wake_all(pd, -ECANCELED, out);
-		multi_fire(pd, 0, out);
+		multi_event(pd, POLL_HUNG, 0, out);
 	}
 	unlock(&pd->lock, LR_POLLDESC);
 }

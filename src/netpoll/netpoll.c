@@ -124,13 +124,7 @@ static struct multi_entry *oldest(const struct polldesc *pd)
 	return e;
 }
 
-void multi_fire(struct polldesc *pd, int result, struct glist *out)
-{
-	for (struct multi_entry *e = oldest(pd); e; e = e->prev)
-		multi_fire_entry(e->of, result, out);
-}
-
-void multi_event(struct polldesc *pd, unsigned events, struct glist *out)
+void multi_event(struct polldesc *pd, unsigned events, int result, struct glist *out)
 {
 	for (struct multi_entry *e = oldest(pd); e; e = e->prev) {
 		if (pd->polled)
@@ -138,16 +132,15 @@ void multi_event(struct polldesc *pd, unsigned events, struct glist *out)
 		if (pd->polled || events & POLL_HUNG ||
 		    (events & POLL_READ && e->events & ASKS_READ) ||
 		    (events & POLL_WRITE && e->events & ASKS_WRITE))
-			multi_fire_entry(e->of, 0, out);
+			multi_fire_entry(e->of, result, out);
 	}
 }
 
 void multi_close(struct polldesc *pd, bool closed, struct glist *out)
 {
-	for (struct multi_entry *e = oldest(pd); e; e = e->prev) {
+	for (struct multi_entry *e = pd->entries; e; e = e->next)
 		e->closed |= closed; /* a release of the number may come after its close */
-		multi_fire_entry(e->of, 0, out);
-	}
+	multi_event(pd, POLL_HUNG, 0, out);
 }
 
 void multi_forgotten(struct polldesc *pd, bool closed, struct glist *out)
@@ -179,7 +172,7 @@ void netpoll_shut_down(struct polldesc *pd, enum pd_end end, struct glist *out)
 		st_rlx(&pd->ended, (uint8_t)end);
 	for (int i = 0; i < 2; i++)
 		side_ready(&pd->side[i], out);
-	multi_event(pd, POLL_READ | POLL_WRITE, out);
+	multi_event(pd, POLL_READ | POLL_WRITE, 0, out);
 	unlock(&pd->lock, LR_POLLDESC);
 }
 
@@ -198,7 +191,7 @@ static void netpoll_event(const struct poll_event *e, struct glist *out)
 			if (e->events & (i == SIDE_READ ? POLL_READ : POLL_WRITE))
 				side_ready(&pd->side[i], out);
 		if (unlikely(pd->multi))
-			multi_event(pd, e->events, out);
+			multi_event(pd, e->events, 0, out);
 	}
 	unlock(&pd->lock, LR_POLLDESC);
 }
@@ -291,7 +284,7 @@ void netpoll_cancel_all(struct glist *out)
 
 			lock(&pd->lock, LR_POLLDESC);
 			netpoll_wake_all(pd, -ESRCH, out);
-			multi_fire(pd, -ESRCH, out);
+			multi_event(pd, POLL_HUNG, -ESRCH, out);
 			unlock(&pd->lock, LR_POLLDESC);
 		}
 	}

@@ -131,10 +131,8 @@ void netpoll_close_number(struct polldesc *pd, struct glist *out);
 
 /* --- entries of gmp_poll (netpoll/multi.c); under pd->lock, except multi_forgotten --- */
 
-/* Fire all entries. */
-void multi_fire(struct polldesc *pd, int result, struct glist *out);
-/* Fire the entries that wait for one of the sides (a mask of enum poll_events). */
-void multi_event(struct polldesc *pd, unsigned events, struct glist *out);
+/* Fire the entries that wait for one of the sides (a mask of enum poll_events; POLL_HUNG: all). */
+void multi_event(struct polldesc *pd, unsigned events, int result, struct glist *out);
 /* Fire all entries; closed: they find the number closed. */
 void multi_close(struct polldesc *pd, bool closed, struct glist *out);
 /* The record is free: entries that were linked meanwhile poll again, or find the number closed. */

@@ -177,14 +177,11 @@ static bool is_former(const struct polldesc *pd, const struct former_user *l)
 /* How many threads of this era the next era may have to remember. */
 static uint32_t count_members(const struct polldesc *pd)
 {
-	struct adopter users[] = { user_of(&pd->side[0]), user_of(&pd->side[1]) };
-
+	struct adopter members[] = { pd->owner, user_of(&pd->side[0]), user_of(&pd->side[1]) };
 	uint32_t n = 0;
 
-	if (owner_is_alive(&pd->owner))
-		n++;
-	for (int i = 0; i < 2; i++)
-		if (owner_is_alive(&users[i]))
+	for (int i = 0; i < 3; i++)
+		if (owner_is_alive(&members[i]))
 			n++;
 	return n;
 }
@@ -208,12 +205,6 @@ int owner_lock(struct polldesc *pd)
 	return 0;
 }
 
-static void forget_members(struct polldesc *pd)
-{
-	pd->owner = (struct adopter){ 0 };
-	pd->side[0].user = pd->side[1].user = 0;
-}
-
 void owner_change(struct polldesc *pd, bool adopted, uint32_t seq)
 {
 	pd->era = seq;
@@ -230,9 +221,8 @@ void owner_change(struct polldesc *pd, bool adopted, uint32_t seq)
 
 	if (was)
 		*was = (struct former_user){ 0 };
-	forget_members(pd);
-	if (adopted)
-		pd->owner = self;
+	pd->owner = adopted ? self : (struct adopter){ 0 };
+	pd->side[0].user = pd->side[1].user = 0;
 }
 
 bool owner_is_self(const struct polldesc *pd)

@@ -168,7 +168,7 @@ static uint64_t ask_poller(struct polldesc *pd, unsigned how, uint32_t seq, int 
 static void drop_file(struct polldesc *pd, struct glist *out)
 {
 	netpoll_wake_all(pd, -ECANCELED, out);
-	multi_fire(pd, 0, out); /* these calls ask the kernel again */
+	multi_event(pd, POLL_HUNG, 0, out); /* these calls ask the kernel again */
 	pd->orphaned = true;
 }
 
@@ -223,7 +223,7 @@ int netpoll_open(int fd, unsigned how, struct glist *out)
 	if (changed < 0) { /* a call on it would block the M */
 		gmp__poller.del(fd);
 		pd->polled = false;
-		multi_fire(pd, 0, out);
+		multi_event(pd, POLL_HUNG, 0, out);
 		err = changed;
 	}
 	if (!err) {
