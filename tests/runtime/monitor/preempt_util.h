@@ -13,7 +13,7 @@
 enum { PROCS_MOST = 4 };
 
 /* CPU time that a G computes; without preemption the ticker would wait as long. */
-#define COMPUTE_NS (200 * MS)
+#define COMPUTE_NS ((SLOW ? 200 : 100) * MS)
 
 /* --- time and what belongs to the OS thread: without calls of gmp --- */
 
