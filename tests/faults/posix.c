@@ -439,7 +439,7 @@ SWEEP(processes_are_waited_for)
 
 /* --- CPU time --- */
 
-enum { COMPUTED_NS = 5000000, EXCESS_NS = 2000000, READINGS = 4 };
+enum { COMPUTED_NS = 3000000, EXCESS_NS = 2000000, READINGS = 4 };
 
 static int64_t ns_of(time_t s, long ns)
 {
