@@ -27,11 +27,17 @@ run_case() {
 		kill -9 -- -$pid
 		echo "GMP_DEBUG=chaos GMP_SEED=$4 $2 $3: status $status"
 		tail -c 5000 "$log"
-		exit 1
-	} >"$log.failed" 2>&1
-	rm -f "$log" "$log.failed"
+	} >>"$log.failed" 2>&1
 }
-export -f run_case
+
+# run_cases [LOGS PROGRAM NAME SEED]...
+run_cases() {
+	for (( ; $# > 0; )); do
+		run_case "${@:1:4}"
+		shift 4
+	done
+}
+export -f run_case run_cases
 export limit
 
 for seed in $(seq "$seeds"); do
@@ -41,6 +47,5 @@ for seed in $(seq "$seeds"); do
 			echo "$logs $program $name $seed"
 		done
 	done
-done | xargs -P 2 -L 1 bash -c 'run_case "$@"' case
-cat "$logs"/*.failed 2>/dev/null
-[ -z "$(ls "$logs")" ]
+done | xargs -P 2 -n 100 bash -c 'run_cases "$@"' cases || exit 1
+! cat "$logs"/*.failed 2>/dev/null
