@@ -6,8 +6,8 @@ pg=$build/examples/pg
 [ -x "$pg" ] || { echo "pg has not been built: no libpq"; exit 77; }
 compile "$tmp/floodpeer" "$source_dir/tests/examples/floodpeer.c"
 start "$tmp/floodpeer" pg
-fails_at_deadline "$pg" "hostaddr=127.0.0.1 port=$port user=x sslmode=disable gssencmode=disable" \
-	'SELECT 1'
+fails_at_deadline pg libpq \
+	"hostaddr=127.0.0.1 port=$port user=x sslmode=disable gssencmode=disable" 'SELECT 1'
 kill -KILL "$pid"
 
 start_postgres 40

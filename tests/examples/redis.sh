@@ -6,7 +6,7 @@ redis=$build/examples/redis
 [ -x "$redis" ] || { echo "redis has not been built: no hiredis"; exit 77; }
 compile "$tmp/floodpeer" "$source_dir/tests/examples/floodpeer.c"
 start "$tmp/floodpeer" redis
-fails_at_deadline "$redis" --port "$port" --clients 1 --requests 1
+fails_at_deadline redis hiredis --port "$port" --clients 1 --requests 1
 kill -KILL "$pid"
 
 command -v redis-server >/dev/null || { echo "redis-server is missing"; exit 77; }
