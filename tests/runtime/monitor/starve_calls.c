@@ -14,7 +14,7 @@
 enum {
 	LONGEST_MS = 300,
 	MEDIAN_MS = 100,
-	WINDOW_MS = 250,
+	WINDOW_MS = 500,
 	SLEEPS = 10 /* between two yields: the P has been taken */
 };
 
