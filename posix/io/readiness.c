@@ -189,7 +189,11 @@ static int select_call(struct select_call *c)
 		return result;
 	struct pollfd *fds = malloc((size_t)c->n * sizeof(*fds) + 1);
 
-	result = fds ? select_waiting(c, fds, list_fds(c, fds)) : -ENOMEM;
+	if (!fds) {
+		restore_sets(c);
+		return -ENOMEM;
+	}
+	result = select_waiting(c, fds, list_fds(c, fds));
 	free(fds);
 	return result;
 }
