@@ -37,13 +37,14 @@
 enum { USED_SIGNALS = 1, USED_CLOCKS = 2 };
 extern uint32_t gmp__signals_used __attribute__((visibility("hidden")));
 
-/* The slow paths of the functions below. */
+/* The slow paths of the functions below: gmp__handler_runs in handler.c, the waits in
+ * signal/waits.c. */
 bool gmp__handler_runs(void);
 void gmp__handler_wait_begin(void);
 void gmp__handler_wait_end(void);
 
-/* In blocking code: the OS thread gets the mask of the calling green thread, if that handles
- * signals. */
+/* In blocking code (signal/mask.c): the OS thread gets the mask of the calling green thread, if
+ * that handles signals. */
 void mask_apply(void);
 
 /* Steps a and b of cputime.c for the caller, a green thread; nothing if it does not use the
@@ -83,7 +84,8 @@ static inline void handler_wait_end(void)
 		handler_waited_;                                                                   \
 	})
 
-/* Around gmp_block_leave, gmp_yield or gmp_checkpoint, outside of such a pair. */
+/* Around gmp_block_leave, gmp_yield or gmp_checkpoint, outside of such a pair: the CPU clock of the
+ * caller, if it is used, counts one OS thread before and another one after. */
 static inline void handler_block_ending(void)
 {
 	if (unlikely(ld_rlx(&gmp__signals_used) & USED_CLOCKS))

@@ -64,7 +64,8 @@ static inline bool is_plain(struct polldesc *pd)
 
 /* --- read --- */
 
-/* An attempt with RWF_NOWAIT does not work, or must wait in the kernel: blocking code. */
+/* The file has no RWF_NOWAIT (the kernel's error), or IO_WAITING ends with IO_BLOCK: the rest is
+ * blocking code. */
 enum { REFUSED = -EOPNOTSUPP };
 
 static bool is_refused(ssize_t result)

@@ -118,7 +118,7 @@ static ssize_t sendmsg_waiting(int fd, const struct msghdr *m, int flags)
 	struct io_wait w = io_start(fd, POLLOUT, flags);
 
 	if (flags & MSG_FASTOPEN)
-		return IO_REPEATING(LIBC(sendmsg)(fd, m, flags));
+		return IO_BLOCKING(LIBC(sendmsg)(fd, m, flags));
 	ssize_t sent = IO_WAITING(&w, IO_SYS(LIBC(sendmsg)(fd, m, flags | MSG_DONTWAIT)),
 				  IO_REPEATING(LIBC(sendmsg)(fd, m, flags)));
 

@@ -25,7 +25,8 @@
  *             new file is then registered.  So code that is not replaced may close and reopen the
  *             number before a wait begins.  If it does so during a wait, sysmon finds it within a
  *             second (netpoll/check.c), and the call attempts again, with the number's new file.
- *   -         If a replaced call closes the number after step 1, the call is EBADF (MULTI-7).
+ *   -         If a close of a caller that parks (close.c) comes after step 1, the call is EBADF
+ *             (MULTI-7).
  *   IOWAIT-4  No busy loop: from the third wait on, if poll(2) reports the fd as ready after an
  *             EAGAIN, the call runs libc's function as blocking code.  Examples: a datagram socket
  *             that was shut down, a message to the full queue of another unix socket.  If the fd
@@ -120,7 +121,7 @@ int io_park(struct io_wait *w)
 	case -ETIMEDOUT:
 	case -EBADF:
 	case -ECANCELED: return err;
-	default: return IO_BLOCK;
+	default: return io_is_closed(w) ? -EBADF : IO_BLOCK;
 	}
 }
 

@@ -41,8 +41,8 @@ static inline struct polldesc *io_record(int fd)
 	return likely(pd != NULL) ? pd : netpoll_record(fd);
 }
 
-/* A replaced call has closed the number since the start of the call, which must not attempt again:
- * MULTI-7 without a wait. */
+/* A caller that parks (close.c) has closed the number since the start of the call, which must not
+ * attempt again: MULTI-7 without a wait. */
 static inline bool io_is_closed(const struct io_wait *w)
 {
 	struct polldesc *pd = netpoll_find(w->fd);
@@ -68,7 +68,7 @@ enum { IO_BLOCK = -4096 };
 /*
  * An attempt has returned -EAGAIN.  Returns 0 to attempt again; IO_BLOCK; or the end of the call, a
  * negative errno: -EAGAIN if the fd is non-blocking or the timeout has expired; -ECANCELED; -EINTR;
- * -EBADF if a replaced call has closed the number since io_start.
+ * -EBADF if io_is_closed.
  */
 int io_not_ready(struct io_wait *w);
 

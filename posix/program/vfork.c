@@ -169,7 +169,9 @@ pid_t gmp__vfork_end(int begun, long result)
 		s->low = s->high = 0; /* the child may have ended in a handler: none runs here */
 		mask_after_child(s->before_child);
 		child_attributes_end();
+		handler_block_ending();
 		gmp_block_leave();
+		handler_block_ended();
 	}
 	errno = saved;
 	return (pid_t)hook_return(result);

@@ -8,10 +8,10 @@
  *                                                 elsewhere: return
  *
  * The trampoline runs on the alternate stack (SA_ONSTACK), as handlers do that exist when a run
- * begins (SIGNAL-1 of monitor/faultsig.c).  The note in the thread-local signal_state is the part
- * of that stack below the trampoline's frame.  A replaced function that runs there is called by a
- * handler: it is libc's, since a handler must not park (the mask of the OS thread would stay as it
- * is).
+ * begins (SIGNAL-1 of monitor/faultsig.c).  `low` and `high` of the thread-local signal_state are
+ * the part of that stack below the trampoline's frame, the range of the handler.  A replaced
+ * function that runs there is called by a handler: it is libc's, since a handler must not park (the
+ * mask of the OS thread would stay as it is).
  *
  * A signal that no receiver admits is blocked: an OS thread of the runtime that gets it adds it to
  * the mask of the interrupted code, which blocks it from then on, and sends it to the process
@@ -19,7 +19,7 @@
  * thread that admits it.
  *
  * Invariants
- *   -         The note is valid only for code on that stack below it.  So a handler that leaves by
+ *   -         The range is valid only for code on that stack below it.  So a handler that leaves by
  *             siglongjmp or pthread_exit needs no clean-up.
  *   SIGTAB-7  A handler may call pthread_kill, and may leave by siglongjmp.  So none interrupts a
  *             holder of the lock of the table of threads, nor pthread_create and the wakeup of a

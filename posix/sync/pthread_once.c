@@ -18,8 +18,8 @@
  *   -        In the child of a fork the generation differs: a call that the parent's other threads
  *            have begun begins again.
  *   -        A call without contention locks no bucket: libgcc's unwinder calls pthread_once, also
- *            when the runtime unwinds with a bucket locked.  Such a caller yields its CPU instead
- *            of parking.
+ *            when the runtime unwinds with a bucket locked.  With contention such a caller, and
+ *            a handler (is_unsafe), yields its CPU instead of parking.
  */
 #include "base/os.h"
 #include "posix/sync/parked.h"

@@ -13,7 +13,7 @@
  *   - Whatever step 3 does, the thread sees the request in step b: it takes the lock
  *     after step 1, so after step 4.
  *   - A thread with PTHREAD_CANCEL_DISABLE has a gmp_cancel_mask, and so has a thread that
- *     ends: no wait is cut, and step a does not occur.
+ *     ends: no wait is cut, and cancel_is_pending is false.
  *
  * Differences from POSIX: PTHREAD_CANCEL_ASYNCHRONOUS acts at the next cancellation point, and in
  * the calls of this file.  libc's own cancellation is disabled in blocks of green threads, so

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Replaces pthread_create, pthread_join, pthread_detach and pthread_exit: a thread is a green
- * thread with thread-locals of its own; registry.h has the protocol.
+ * Replaces pthread_create: a thread is a green thread with thread-locals of its own; registry.h has
+ * the protocol, pthread_join.c the other functions.
  *
  * pthread_exit and cancellation unwind by libc's own unwinder, which runs the handlers of
  * pthread_cleanup_push and the destructors of C++ frames and stops at the buffer that thread_main
