@@ -57,7 +57,9 @@ static int64_t deadline_of(int timeout)
 
 HOOK int poll(struct pollfd *fds, nfds_t n, int timeout)
 {
-	return (int)IO_POINT(poll_waiting(fds, n, deadline_of(timeout)),
+	int64_t deadline = deadline_of(timeout); /* before the caller may yield */
+
+	return (int)IO_POINT(poll_waiting(fds, n, deadline),
 			     HOOK_BLOCKING(LIBC(poll)(fds, n, timeout)));
 }
 
@@ -76,9 +78,12 @@ static bool is_kernels(const struct timespec *timeout, const sigset_t *mask)
 
 HOOK int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
 {
-	return (int)IO_POINT(is_kernels(timeout, mask)
+	bool by_kernel = is_kernels(timeout, mask);
+	int64_t deadline = by_kernel ? 0 : deadline_after(timeout);
+
+	return (int)IO_POINT(by_kernel
 				     ? IO_SYS(HOOK_MASKED(mask, LIBC(ppoll)(fds, n, timeout, mask)))
-				     : poll_waiting(fds, n, deadline_after(timeout)),
+				     : poll_waiting(fds, n, deadline),
 			     HOOK_BLOCKING(LIBC(ppoll)(fds, n, timeout, mask)));
 }
 
@@ -284,8 +289,10 @@ static int epoll_waiting(int fd, struct epoll_event *events, int n, int64_t dead
 
 HOOK int epoll_pwait(int fd, struct epoll_event *events, int n, int timeout, const sigset_t *mask)
 {
-	return (int)IO_POINT(mask ? epoll_blocking(fd, events, n, deadline_of(timeout), mask)
-				  : epoll_waiting(fd, events, n, deadline_of(timeout)),
+	int64_t deadline = deadline_of(timeout);
+
+	return (int)IO_POINT(mask ? epoll_blocking(fd, events, n, deadline, mask)
+				  : epoll_waiting(fd, events, n, deadline),
 			     HOOK_BLOCKING(LIBC(epoll_pwait)(fd, events, n, timeout, mask)));
 }
 

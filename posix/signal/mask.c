@@ -76,8 +76,10 @@ static void rescue(uint64_t bits)
 	while (n < RESCUED_MOST && LIBC(sigtimedwait)(&set, &info[n], &at_once) > 0)
 		if (info[n].si_code != CODE_NOTE) /* a hint: kill.c repeats it */
 			siginfo_unpack_sig(&info[n++]);
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
 		siginfo_pass_sig(0, info[i].si_signo, &info[i], CODE_DEFERRED);
+		receiver_arrived_sig(info[i].si_signo);
+	}
 }
 
 static void forked(void)

@@ -14,7 +14,7 @@
  *    1 accept each signal that is pending      a the kernel accepts a signal: its frame, in which
  *      and that R admits; handle it              SIG_FORWARD is blocked, is on the stack of T
  *    2 send SIG_FORWARD with a question to     b trampoline: taken += 1; unblock SIG_FORWARD
- *      each T                                  c forwarded, or deferred (SIGTAB-7): moving |= the
+ *      each T that does not sleep              c forwarded, or deferred (SIGTAB-7): moving |= the
  *    3 wait until each T has answered            signal
  *    4 taken is 0, and moving has no such      d taken -= 1
  *      signal?  return                         e handler of SIG_FORWARD: answer the question
@@ -25,11 +25,14 @@
  * A signal that is not pending in 1 has been accepted.  Step e comes after b of each signal that T
  * had accepted before it got the question: the kernel makes the frames of all signals before T
  * runs, and either that of the signal is on top, or the question is blocked until b.  So after 3
- * such a signal is found by 4.  Beside more than MOST_ASKED Ms, the newest are asked; a signal that
- * another one, the signal thread or a thread of the program has accepted is found from b on.
+ * such a signal is found by 4.  A T that sleeps in a system call has no frame that it has not run;
+ * a question would end the call with EINTR, if that has no restart.  R also waits
+ * until no M begins, and until the signal thread, which blocks SIG_FORWARD, does not run.  Beside
+ * more than MOST_ASKED Ms, the newest are asked; a signal that another one or a thread of the
+ * program has accepted is found from b on.
  *
- * Each wait of R ends after SETTLE_NS.  A T that has not answered (it is in a system call that no
- * signal ends) is mute: it is not asked until it answers.
+ * Each wait of R ends after SETTLE_NS.  After MUTE questions in a row without all answers (libc has
+ * replaced the handler of SIG_FORWARD) none is asked.
  *
  * Rejected
  *   The same after reads and polls.  After each wait steps 3 to 5 alone missed 0 to 25 % of 1,000
@@ -51,20 +54,20 @@
 
 /* SETTLE_NS: at a load of 20 on two CPUs the first OS thread did not run for 200 ms.
  * NAP_NS: a part of the time that a signal needs through the signal thread, some 50 us.  NAPS_NS:
- * after so long the receiver releases its P, and tries again each TRY_NS; not measured. */
-enum { SETTLE_NS = S, NAP_NS = 20 * US, NAPS_NS = 200 * US };
+ * after so long the receiver releases its P, and tries again each TRY_NS; not measured.
+ * FAULT_NS: a page fault of a frame ends sooner; the wait for the child of a vfork may not. */
+enum { SETTLE_NS = S, NAP_NS = 20 * US, NAPS_NS = 200 * US, FAULT_NS = 10 * MS };
 
 /* The value of SIG_FORWARD has the number of a question and the index of T; the low 32 bits of a
  * question are the set of those T that have not answered, and the others its number.  Of more than
  * QUESTIONS at once, the oldest count as answered. */
-enum { INDEX_BITS = 5, MOST_ASKED = 1 << INDEX_BITS, QUESTIONS = 16, MUTE = 8 };
+enum { INDEX_BITS = 5, MOST_ASKED = 1 << INDEX_BITS, QUESTIONS = 16, MUTE = 2 };
 
 static struct {
 	uint32_t taken;                /* (a) trampolines between b and d */
 	uint32_t asked;                /* (a) questions */
 	uint32_t ended;                /* (a) questions that each T has answered; a futex */
-	uint32_t mutes;                /* (a) */
-	int mute[MUTE];                /* (a) ids of the last T that have not answered; 0: none */
+	uint32_t unanswered;           /* (a) questions in a row that some T has not answered */
 	uint64_t questions[QUESTIONS]; /* (a) at their number modulo QUESTIONS */
 } settling;
 
@@ -98,14 +101,6 @@ static void pause_settling(int64_t begin)
 	}
 	if (HANDLER_WAIT(gmp_sleep_until(now + TRY_NS)))
 		os_nap(TRY_NS);
-}
-
-static bool is_mute(int tid)
-{
-	for (int i = 0; i < MUTE; i++)
-		if (ld_rlx(&settling.mute[i]) == tid)
-			return true;
-	return false;
 }
 
 /* The set of T that have not answered. */
@@ -142,47 +137,56 @@ static int list_asked(int *tids)
 	return n;
 }
 
-/* Step 2.  Returns the number of the question. */
-static uint32_t ask(const int *tids, int n)
+/* Which T of the set do not sleep?  faults: an uninterruptible sleep does not count. */
+static uint32_t awake_of(uint32_t set, const int *tids, bool faults)
 {
-	uint32_t number = (add_rlx(&settling.asked, 1u) + 1) & (UINT32_MAX >> INDEX_BITS), set = 0;
-	int self = os_thread_id();
+	for (unsigned i = 0; i < MOST_ASKED; i++) {
+		char state = set >> i & 1 ? os_thread_state(tids[i]) : 0;
 
-	for (int i = 0; i < n; i++)
-		if (tids[i] != self && !is_mute(tids[i]) && (tids[i] != getpid() || i == n - 1))
-			set |= UINT32_C(1) << i;
-	st_rlx(&settling.questions[number % QUESTIONS], (uint64_t)number << 32 | set);
-	for (int i = 0; i < n; i++)
-		if (set & UINT32_C(1) << i &&
-		    siginfo_send_mark_sig(tids[i], SIG_FORWARD, CODE_QUESTION,
-					  (int)(number << INDEX_BITS | (unsigned)i)))
-			answer_sig(number, (unsigned)i);
-	return number;
+		if (state == 'S' || (state == 'D' && !faults))
+			set &= ~(UINT32_C(1) << i);
+	}
+	return set;
 }
 
-static void add_mute(uint32_t number, int index, int tid)
+/* Step 2.  Returns the number of the question. */
+static uint32_t ask(const int *tids, uint32_t set)
 {
-	int *at = &settling.mute[add_rlx(&settling.mutes, 1u) % MUTE];
+	uint32_t number = (add_rlx(&settling.asked, 1u) + 1) & (UINT32_MAX >> INDEX_BITS);
 
-	st_rlx(at, tid);
-	if (!(open_answers(number) & UINT32_C(1) << index))
-		st_rlx(at, 0);
+	st_rlx(&settling.questions[number % QUESTIONS], (uint64_t)number << 32 | set);
+	for (unsigned i = 0; i < MOST_ASKED; i++)
+		if (set >> i & 1 && siginfo_send_mark_sig(tids[i], SIG_FORWARD, CODE_QUESTION,
+							  (int)(number << INDEX_BITS | i)))
+			answer_sig(number, i);
+	return number;
 }
 
 /* Steps 2 and 3. */
 static void ask_threads(void)
 {
-	int tids[MOST_ASKED], n = list_asked(tids);
-	uint32_t ended = ld_rlx(&settling.ended), number = ask(tids, n), set;
+	int tids[MOST_ASKED], n, self;
 	int64_t begin = os_now();
+	uint32_t set = 0, ended = ld_rlx(&settling.ended);
+	bool asks = ld_rlx(&settling.unanswered) < MUTE;
+
+	while (os_threads_begin() && os_now() - begin < SETTLE_NS)
+		pause_settling(begin);
+	n = asks ? list_asked(tids) : 0;
+	self = os_thread_id();
+	for (int i = 0; i < n; i++)
+		if (tids[i] != self && (tids[i] != getpid() || i == n - 1))
+			set |= UINT32_C(1) << i;
+	uint32_t number = ask(tids, awake_of(set, tids, true));
 
 	if (open_answers(number))
 		os_futex_wait(&settling.ended, ended, begin + NAPS_NS);
-	while ((set = open_answers(number)) && os_now() - begin < SETTLE_NS)
+	while (((set = awake_of(open_answers(number), tids, os_now() - begin < FAULT_NS)) ||
+		os_thread_state(receiver_thread()) == 'R') &&
+	       os_now() - begin < SETTLE_NS)
 		pause_settling(begin);
-	for (int i = 0; i < n; i++)
-		if (set & UINT32_C(1) << i)
-			add_mute(number, i, tids[i]);
+	if (asks)
+		st_rlx(&settling.unanswered, set ? ld_rlx(&settling.unanswered) + 1 : 0);
 }
 
 /* Accept a pending signal of bits.  Returns false if there is none. */
@@ -249,16 +253,13 @@ struct kernel_action {
 static void on_forward(int signo, siginfo_t *info, void *context)
 {
 	uint32_t value = (uint32_t)info->si_value.sival_int;
-	int saved = errno, self = os_thread_id();
+	int saved = errno;
 
 	(void)signo;
 	(void)context;
 	if (info->si_code != CODE_QUESTION || info->si_pid != getpid())
 		return;
 	answer_sig(value >> INDEX_BITS, value % MOST_ASKED);
-	for (int i = 0; i < MUTE; i++)
-		if (ld_rlx(&settling.mute[i]) == self)
-			st_rlx(&settling.mute[i], 0);
 	errno = saved;
 }
 

@@ -83,7 +83,10 @@ static bool route_blocked_sig(const struct taken_signal *d, const struct receive
 	if (mask_of_writes() & mask_bit(d->signo) && kill_keep_sig(d->signo, main->gp))
 		return false; /* SIGTAB-9: no OS thread may block it */
 	sigaddset(&((ucontext_t *)d->context)->uc_sigmask, d->signo);
-	return siginfo_pass_sig(0, d->signo, d->info, CODE_DEFERRED) != 0;
+	if (siginfo_pass_sig(0, d->signo, d->info, CODE_DEFERRED))
+		return true;
+	receiver_arrived_sig(d->signo);
+	return false;
 }
 
 static bool is_busy_sig(const struct receiver *r, const struct g *gp)

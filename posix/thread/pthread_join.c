@@ -82,7 +82,7 @@ static int join(pthread_t self, void **value, clockid_t clock, const struct time
 	if (err)
 		return err;
 	err = wait_for(t, polls ? 0 : deadline_at(clock, until));
-	if (err && polls)
+	if (polls && (err == ETIMEDOUT || err == ECANCELED))
 		err = once ? EBUSY : EINVAL;
 	end_claim(t, me, err, value);
 	if (err == ECANCELED)

@@ -632,7 +632,8 @@ ssize_t gmp_write(int fd, const void *buf, size_t n)
 			      &(struct io_args){ (void *)(uintptr_t)buf, n }, NEVER);
 }
 
-/* Repeat the call on registration seq until all n bytes are done, or none; at least once. */
+/* Repeat the call on registration seq until all n bytes are done, or a read gets none; at least
+ * once. */
 static always_inline ssize_t call_until_done(struct polldesc *pd, uint32_t seq, int side,
 					     io_call call, char *buf, size_t n)
 {
@@ -646,7 +647,7 @@ static always_inline ssize_t call_until_done(struct polldesc *pd, uint32_t seq, 
 		if (some < 0)
 			return some;
 		done += (size_t)some;
-	} while (some > 0 && done < n);
+	} while (done < n && (some > 0 || side == SIDE_WRITE));
 	return (ssize_t)done;
 }
 
