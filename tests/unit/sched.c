@@ -122,11 +122,16 @@ static void nothing(void *arg)
 	(void)arg;
 }
 
+/* The M reads gqn without the lock: as long as `begun` is true gqn is not 0, so each probe has a
+ * pace. */
 static void set_gq_nonempty(bool yes)
 {
 	lock(&sched.lock, LR_SCHED);
-	st_rlx(&sched.gqn, yes);
-	st_seq(&begun, yes);
+	if (!yes)
+		st_seq(&begun, false);
+	st_seq(&sched.gqn, yes);
+	if (yes)
+		st_seq(&begun, true);
 	unlock(&sched.lock, LR_SCHED);
 }
 
