@@ -11,6 +11,10 @@
 #include "fds.h"
 #include "threads.h"
 
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
 enum { SECOND = 1000 };
 
 /* --- the operations --- */
@@ -582,7 +586,7 @@ POSIX_TEST(futex_wake_in_a_handler_ends_waits)
 static struct {
 	_Alignas(8) uint32_t waited_for;
 	uint32_t woken;
-	int handled, finished;
+	int handled;
 } pair;
 
 static void wake_in_handler(int signo)
@@ -592,20 +596,21 @@ static void wake_in_handler(int signo)
 	thread_count(&pair.handled);
 }
 
-static void wake_until_finished(void *arg)
+/* By a timer, which needs no second CPU. */
+static void wake_interrupted(void *arg)
 {
-	(void)arg;
-	while (!__atomic_load_n(&pair.finished, __ATOMIC_ACQUIRE))
-		CHECK_EQ(wake(&pair.woken, 1), 0);
-}
+	struct itimerspec often = { .it_interval = { 0, 50000 }, .it_value = { 0, 50000 } };
+	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGUSR1 };
+	int times = (int)check_scaled(1000);
+	timer_t timer;
 
-static void interrupt_often(void *thread)
-{
-	for (int i = 0; i < check_scaled(1000); i++) {
-		CHECK_EQ(pthread_kill(*(pthread_t *)thread, SIGUSR1), 0);
-		thread_await(&pair.handled, i + 1);
-	}
-	thread_count(&pair.finished);
+	(void)arg;
+	event.sigev_notify_thread_id = gettid();
+	CHECK_EQ(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
+	CHECK_EQ(timer_settime(timer, 0, &often, NULL), 0);
+	while (__atomic_load_n(&pair.handled, __ATOMIC_ACQUIRE) < times)
+		CHECK_EQ(wake(&pair.woken, 1), 0);
+	CHECK_EQ(timer_delete(timer), 0);
 }
 
 static void wait_in_pair(void *arg)
@@ -617,14 +622,12 @@ static void wait_in_pair(void *arg)
 POSIX_TEST(futex_wake_in_a_handler_of_a_waking_thread_works)
 {
 	struct sigaction sa = { .sa_handler = wake_in_handler, .sa_flags = SA_RESTART };
-	struct thread waiting, waking, killing;
+	struct thread waiting, waking;
 
 	CHECK_EQ(sigaction(SIGUSR1, &sa, NULL), 0);
 	thread_start(&waiting, wait_in_pair, NULL);
-	thread_outside(&waking, wake_until_finished, NULL);
-	thread_outside(&killing, interrupt_often, &waking.p);
+	thread_outside(&waking, wake_interrupted, NULL);
 	thread_end(&waking);
-	thread_end(&killing);
 	while (wake(&pair.waited_for, 1) == 0)
 		thread_pass();
 	thread_end(&waiting);
