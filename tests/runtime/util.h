@@ -62,6 +62,18 @@ static inline void need_preemption(void)
 	} while (0)
 
 /*
+ * Acquires a permit.  Polls first, so that the caller continues at the same time as the releaser,
+ * if both have a CPU; if not, waits, which leaves the CPU to it.
+ */
+static inline void poll_and_acquire(gmp_sem *s)
+{
+	for (int i = 0; i < 1000; i++)
+		if (gmp_sem_try_acquire(s) == 0)
+			return;
+	CHECK_EQ(gmp_sem_acquire(s), 0);
+}
+
+/*
  * RT(name) { ... }: a case at 1, 2 and 4 Ps whose body runs on the first green thread; `procs` is
  * the number of Ps. RT_THEN(name, last) also calls last() after the run.
  */
@@ -151,11 +163,10 @@ static inline void ext_thread_start(struct ext_thread *f, gmp_fn fn, void *arg)
 	CHECK_EQ(pthread_create(&f->thread, NULL, ext_thread_main, f), 0);
 }
 
-/* Yields until the thread is done, since the thread may wait for other Gs. */
+/* In blocking code, since the thread may wait for other Gs. */
 static inline void ext_thread_join(struct ext_thread *f)
 {
-	WAIT_FOR(atomic_load(&f->done));
-	CHECK_EQ(pthread_join(f->thread, NULL), 0);
+	CHECK_EQ(gmp_blocking(pthread_join(f->thread, NULL)), 0);
 }
 
 /*

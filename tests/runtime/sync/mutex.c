@@ -317,20 +317,26 @@ RT(mutex_freed_after_last_unlock_is_not_used_again)
 	CHECK_EQ(atomic_load(&count), n);
 }
 
-static struct object *_Atomic slot;
+static struct object *slot;
+static gmp_sem filled, emptied;
 
 static void drop_slots(UNUSED void *arg)
 {
 	for (;;) {
-		struct object *o = atomic_exchange(&slot, NULL);
+		poll_and_acquire(&filled);
+		struct object *o = slot;
 
-		if (o != NULL)
-			drop(o);
-		else if (atomic_load(&stop))
+		CHECK_EQ(gmp_sem_release(&emptied, 1), 0);
+		if (o == NULL)
 			return;
-		else
-			gmp_yield();
+		drop(o);
 	}
+}
+
+static void fill_slot(struct object *o)
+{
+	slot = o;
+	CHECK_EQ(gmp_sem_release(&filled, 1), 0);
 }
 
 RT(mutex_freed_after_external_unlock_is_not_used_again)
@@ -344,13 +350,14 @@ RT(mutex_freed_after_external_unlock_is_not_used_again)
 
 		CHECK(o != NULL);
 		o->refs = 2;
-		atomic_store(&slot, o);
+		fill_slot(o);
 		if (i % 2)
-			WAIT_FOR(atomic_load(&slot) == NULL);
+			poll_and_acquire(&emptied);
 		drop(o);
-		WAIT_FOR(atomic_load(&slot) == NULL);
+		if (i % 2 == 0)
+			poll_and_acquire(&emptied);
 	}
-	atomic_store(&stop, 1);
+	fill_slot(NULL);
 	ext_thread_join(&f);
 	CHECK_EQ(atomic_load(&count), n);
 }

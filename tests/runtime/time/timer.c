@@ -450,13 +450,26 @@ static void count_own(void *arg)
 	atomic_fetch_add((atomic_int *)arg, 1);
 }
 
+struct expiry {
+	atomic_int n;
+	gmp_sem fired;
+};
+
+static void count_expiry(void *arg)
+{
+	struct expiry *e = arg;
+
+	atomic_fetch_add(&e->n, 1);
+	CHECK_EQ(gmp_sem_release(&e->fired, 1), 0);
+}
+
 static void race(void *arg)
 {
 	uintptr_t seed = (uintptr_t)arg;
 
 	for (int i = 0; i < (SLOW ? 200 : 2000); i++) {
-		atomic_int n = 0;
-		gmp_timer *t = gmp_timer_new(count_own, &n);
+		struct expiry e = { 0 };
+		gmp_timer *t = gmp_timer_new(count_expiry, &e);
 		int64_t delay = (int64_t)((seed + (uintptr_t)i) % 20) * 2 * US;
 		int stopped;
 
@@ -467,9 +480,9 @@ static void race(void *arg)
 		stopped = gmp_timer_stop(t);
 		CHECK(stopped == 0 || stopped == 1);
 		if (!stopped)
-			WAIT_FOR(atomic_load(&n) == 1);
+			poll_and_acquire(&e.fired);
 		gmp_timer_free(t);
-		CHECK_EQ(atomic_load(&n), !stopped);
+		CHECK_EQ(atomic_load(&e.n), !stopped);
 	}
 }
 
