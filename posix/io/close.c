@@ -44,7 +44,7 @@ static int close_call(int fd)
 	struct polldesc *pd = netpoll_find(fd);
 
 	leave_number(pd);
-	int result = io_is_known(pd) ? fd_close(fd) : -EBADF;
+	int result = io_is_known(pd) ? HANDLER_WAIT(fd_close(fd)) : -EBADF;
 
 	return result == -EBADF || result == FD_STALE ? IO_BLOCKING(LIBC(close)(fd)) : result;
 }
@@ -76,7 +76,7 @@ static void leave_numbers(unsigned first, unsigned last)
 			continue;
 		leave_number(pd);
 		if (io_is_known(pd))
-			fd_close((int)n);
+			HANDLER_WAIT(fd_close((int)n));
 	}
 	errno = saved;
 }
@@ -152,7 +152,7 @@ static bool begin_dup(int fd, int to)
 
 		leave_number(pd);
 		if (io_is_known(pd))
-			gmp_fd_release(to);
+			HANDLER_WAIT(gmp_fd_release(to));
 	}
 	errno = saved;
 	return true;

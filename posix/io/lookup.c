@@ -22,7 +22,6 @@
  * delays more lookups meanwhile.  Not measured. */
 enum { LOOKUPS = 128 };
 
-/* No handler runs on a caller that waits for it: siglongjmp would keep the slot. */
 static gmp_sem slots = GMP_SEM_INIT(LOOKUPS);
 
 /* Not NULL: the caller's lookup holds a slot.  Valid once `begun`. */
@@ -32,7 +31,9 @@ static bool begun;
 static void give_back(void *unused)
 {
 	(void)unused;
+	signals_hold();
 	gmp_sem_release(&slots, 1);
+	signals_release();
 }
 
 /* Give the slot of the caller's lookup back, if it still holds one.  Leaves errno. */
@@ -47,10 +48,23 @@ static void slot_release(void)
 	errno = saved;
 }
 
+/* Wait for a slot, and note it: a handler that runs after the wait may leave by siglongjmp.
+ * Without memory for that the lookup continues without it. */
+static int slot_await(void)
+{
+	int err = gmp_sem_acquire(&slots);
+
+	if (!err && pthread_setspecific(holds, &holds))
+		give_back(NULL);
+	return err;
+}
+
 /* Take a slot.  False: gmp_cancel has ended the wait, and the lookup continues without one; or the
  * caller is no green thread. */
 static bool slot_acquire(void)
 {
+	int err;
+
 	/* a handler has left the last lookup; or that is under way, and libc calls a module that
 	 * looks up a name itself */
 	if (!handler_runs())
@@ -58,19 +72,12 @@ static bool slot_acquire(void)
 	if (hook_how() == HOOK_LIBC)
 		return false;
 	hook_point();
-	int err = gmp_sem_acquire(&slots);
-
+	do
+		err = HANDLER_WAIT(slot_await());
+	while (err == -EINTR);
 	if (err == -ECANCELED)
 		cancel_waited();
 	return err == 0;
-}
-
-/* In the blocking code, before the lookup: note the slot.  Without memory for that the lookup
- * continues without it. */
-static void slot_hold(void)
-{
-	if (pthread_setspecific(holds, &holds))
-		give_back(NULL);
 }
 
 /* The threads of the parent that look up names are not in the child. */
@@ -101,8 +108,6 @@ static noinline void set_h_errno(int err)
 		int h_errno_ = 0;                                                                  \
 		bool held_ = slot_acquire();                                                       \
 		__auto_type lookup_result_ = HOOK_BLOCKING(({                                      \
-			if (held_)                                                                 \
-				slot_hold();                                                       \
 			__auto_type inner_ = (call);                                               \
 			h_errno_ = h_errno;                                                        \
 			if (held_)                                                                 \

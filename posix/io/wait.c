@@ -52,6 +52,15 @@
 /* Waits before IOWAIT-4 asks poll(2).  Not measured. */
 enum { WAITS_UNASKED = 2 };
 
+noinline struct polldesc *io_record_new(int fd)
+{
+	signals_hold(); /* of the table's lock: SIGTAB-7 */
+	struct polldesc *pd = netpoll_record(fd);
+
+	signals_release();
+	return pd;
+}
+
 int io_poll_now(int fd, short events)
 {
 	struct pollfd p = { .fd = fd, .events = events };

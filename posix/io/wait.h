@@ -33,12 +33,15 @@ struct io_wait {
 	int64_t deadline; /* of io_park; io_not_ready: by SO_RCVTIMEO or SO_SNDTIMEO */
 };
 
+/* io_record of a number that has none yet. */
+struct polldesc *io_record_new(int fd);
+
 /* The number's record; NULL: no memory, or no such number. */
 static inline struct polldesc *io_record(int fd)
 {
 	struct polldesc *pd = netpoll_find(fd);
 
-	return likely(pd != NULL) ? pd : netpoll_record(fd);
+	return likely(pd != NULL) ? pd : io_record_new(fd);
 }
 
 /* A caller that parks (close.c) has closed the number since the start of the call, which must not

@@ -87,12 +87,14 @@ static struct clone_slot *free_slot_locked(void)
 /* NULL without memory. */
 static struct clone_slot *take_slot(void)
 {
+	signals_hold();
 	LIBC(pthread_mutex_lock)(&slots.lock);
 	struct clone_slot *s = free_slot_locked();
 
 	if (!s)
 		s = new_slot_locked();
 	LIBC(pthread_mutex_unlock)(&slots.lock);
+	signals_release();
 	if (s)
 		tlsblock_prepare(s->block, NULL, 0);
 	return s;

@@ -176,6 +176,19 @@ static void update_admitted_locked(void)
 	st_rlx(&rec.admitted, admitted);
 }
 
+/* For all but the ends of a wait, where the receiver is busy. */
+static void receivers_lock(void)
+{
+	signals_hold();
+	lock(&rec.lock, LR_RECEIVER);
+}
+
+static void receivers_unlock(void)
+{
+	unlock(&rec.lock, LR_RECEIVER);
+	signals_release();
+}
+
 /* The first call of a run makes the main receiver. */
 static void begin_main(void)
 {
@@ -184,14 +197,14 @@ static void begin_main(void)
 	if (likely(ld_rlx(&rec.main.run) == run_number()) || !run_first_green())
 		return;
 	signal_program_mask(&set);
-	lock(&rec.lock, LR_RECEIVER);
+	receivers_lock();
 	if (ld_rlx(&rec.main.run) != run_number()) {
 		rec.main = (struct receiver){ .gp = run_first_green(),
 					      .mask = mask_of(&set) & ~signal_undeferred() };
 		st_rlx(&rec.main.run, run_number());
 		update_admitted_locked();
 	}
-	unlock(&rec.lock, LR_RECEIVER);
+	receivers_unlock();
 	receiver_wake();
 }
 
@@ -242,24 +255,22 @@ static void end_receiver(void *arg)
 {
 	struct receiver *r = arg;
 
-	signals_hold();
-	lock(&rec.lock, LR_RECEIVER);
+	receivers_lock();
 	*r->at = r->next;
 	if (r->next)
 		r->next->at = r->at;
 	update_admitted_locked();
 	gmp__signal_state()->receiver = NULL;
-	unlock(&rec.lock, LR_RECEIVER);
-	signals_release();
+	receivers_unlock();
 	free(r);
 }
 
 static bool make_key(void)
 {
-	lock(&rec.lock, LR_RECEIVER);
+	receivers_lock();
 	if (!rec.has_key)
 		rec.has_key = pthread_key_create(&rec.key, end_receiver) == 0;
-	unlock(&rec.lock, LR_RECEIVER);
+	receivers_unlock();
 	return rec.has_key;
 }
 
@@ -271,8 +282,7 @@ struct receiver *receiver_new(void)
 		free(r);
 		return NULL;
 	}
-	signals_hold();
-	lock(&rec.lock, LR_RECEIVER);
+	receivers_lock();
 	*r = (struct receiver){ .gp = own_green(),
 				.run = run_number(),
 				.mask = ~UINT64_C(0),
@@ -282,8 +292,7 @@ struct receiver *receiver_new(void)
 		r->next->at = &r->next;
 	rec.others = r;
 	gmp__signal_state()->receiver = r;
-	unlock(&rec.lock, LR_RECEIVER);
-	signals_release();
+	receivers_unlock();
 	return r;
 }
 
@@ -293,11 +302,11 @@ bool receiver_set_mask(struct receiver *r, uint64_t mask)
 
 	signals_hold();
 	signal_hold_defaults(mask & before);
-	lock(&rec.lock, LR_RECEIVER);
+	receivers_lock();
 	st_rlx(&r->mask, mask & ~signal_undeferred());
 	r->exact = true;
 	update_admitted_locked();
-	unlock(&rec.lock, LR_RECEIVER);
+	receivers_unlock();
 	uint64_t now = ld_rlx(&rec.admitted);
 
 	if (now & ~before)
@@ -401,7 +410,7 @@ static enum delivery deliver_once(int signo, const siginfo_t *info, struct recei
 	enum delivery done = NONE;
 	struct g *woken = NULL;
 
-	lock(&rec.lock, LR_RECEIVER);
+	receivers_lock();
 	struct receiver *r = choose_locked(signo);
 
 	if (*stored && (*stored != r || !r->signo)) {
@@ -418,7 +427,7 @@ static enum delivery deliver_once(int signo, const siginfo_t *info, struct recei
 	} else if (r) {
 		done = send_to_running(r, signo, info);
 	}
-	unlock(&rec.lock, LR_RECEIVER);
+	receivers_unlock();
 	if (woken)
 		green_ready(woken);
 	return done;

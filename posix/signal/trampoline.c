@@ -22,11 +22,11 @@
  *   -         The range is valid only for code on that stack below it.  So a handler that leaves by
  *             siglongjmp or pthread_exit needs no clean-up.
  *   SIGTAB-7  A handler may call pthread_kill, and may leave by siglongjmp.  So none interrupts a
- *             holder of the lock of the table of threads, nor pthread_create and the wakeup of a
- *             parked waiter, which take locks of the runtime.  Between signals_hold and
- *             signals_release the trampoline blocks the signal in the interrupted code and sends
- *             it to the own OS thread again; signals_release unblocks it.  Notes are dropped:
- *             kill.c repeats them.  Such a section does not wait, so its OS thread stays the same.
+ *             section with a lock of posix/ or of the runtime that other threads take, too.
+ *             Between signals_hold and signals_release the trampoline blocks the signal in the
+ *             interrupted code and sends it to the own OS thread again; signals_release unblocks
+ *             it.  Notes are dropped: kill.c repeats them.  Such a section does not wait, so its
+ *             OS thread stays the same.  A call that waits is in HANDLER_WAIT.
  *   SIGTAB-8  SA_RESETHAND is done by the trampoline that calls the handler.  The kernel would
  *             reset the action at the first trampoline, which may forward the signal.
  *   SIGTAB-9  SIGPIPE and SIGXFSZ, which the kernel raises for a write, are the writing green

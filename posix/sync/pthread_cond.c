@@ -242,8 +242,10 @@ static bool is_awaited_outside(const pthread_cond_t *c)
 
 	if (likely(!ld_rlx(&o->waiters)))
 		return false;
+	signals_hold(); /* siglongjmp would leave it locked for the whole bucket */
 	LIBC(pthread_mutex_lock)(&o->lock);
 	LIBC(pthread_mutex_unlock)(&o->lock);
+	signals_release();
 	return true;
 }
 

@@ -52,11 +52,13 @@ static void once_set(pthread_once_t *once, uint32_t to)
 		parked_wake_later(once);
 		return;
 	}
+	signals_hold();
 	struct bucket *b = lot_lock(once);
 
 	st_rel(word_of(once), to); /* ORD(once) */
 	lot_wake_all(b, once, &out);
 	lot_unlock_ready(b, &out);
+	signals_release();
 	errno = saved;
 }
 

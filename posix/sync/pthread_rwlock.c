@@ -171,10 +171,12 @@ static int rw_lock(pthread_rwlock_t *rw, bool writes, int64_t deadline, bool fro
 
 static int rw_try(pthread_rwlock_t *rw, bool writes)
 {
+	signals_hold();
 	struct bucket *b = lot_lock(rw);
 	int err = writes ? try_write(rw) : try_read(b, rw);
 
 	lot_unlock(b);
+	signals_release();
 	return err;
 }
 
@@ -281,20 +283,19 @@ HOOK int pthread_rwlock_unlock(pthread_rwlock_t *rw)
 	int saved = errno;
 	struct glist out = { 0 };
 	struct rwlock *s = state_of(rw);
-	struct bucket *b = lot_lock(rw);
-	bool written = s->writer;
 
-	if (unlikely(!written && !s->readers)) {
-		lot_unlock(b);
-		return EPERM;
-	}
+	signals_hold();
+	struct bucket *b = lot_lock(rw);
+	bool written = s->writer, locked = written || s->readers;
+
 	if (written)
 		s->writer = 0;
-	else
+	else if (likely(locked))
 		s->readers--;
-	if (!s->readers)
+	if (locked && !s->readers)
 		wake_waiters(b, rw, written, &out);
 	lot_unlock_ready(b, &out);
+	signals_release();
 	errno = saved;
-	return 0;
+	return locked ? 0 : EPERM;
 }

@@ -143,8 +143,11 @@ static int detach(pthread_t self)
 	}
 	threads_unlock();
 	green_give_block(b);
-	if (g)
+	if (g) {
+		signals_hold();
 		gmp_detach((gmp_g *)g);
+		signals_release();
+	}
 	return err;
 }
 

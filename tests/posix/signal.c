@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdatomic.h>
+#include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -199,6 +200,65 @@ POSIX_TEST(signal_longjmp_ends_a_computation)
 	}
 	CHECK_EQ(ran, 1);
 	no_alarm();
+}
+
+/* --- locks of the library --- */
+
+enum { LEFT_ROUNDS = 300 };
+
+/* Call prepare, then fn until a handler leaves it, at another place in each round.  us: about the
+ * time of a call.  The signal is never blocked: the signal thread would run the handler then. */
+static void leave_often(void (*prepare)(void), void (*fn)(void), int us)
+{
+	handle(SIGALRM, jump, 0);
+	for (volatile int i = 0; i < LEFT_ROUNDS; i++) {
+		struct itimerval t = { .it_value = { 0, 1 + i % us } };
+
+		if (prepare)
+			prepare();
+		if (sigsetjmp(back, 1) == 0) {
+			CHECK_EQ(setitimer(ITIMER_REAL, &t, NULL), 0);
+			for (;;)
+				fn();
+		}
+	}
+	no_alarm();
+}
+
+/* A lock that is left is not used again. */
+static void use_rwlock(void)
+{
+	pthread_rwlock_t rw = PTHREAD_RWLOCK_INITIALIZER;
+
+	CHECK_EQ(pthread_rwlock_rdlock(&rw), 0);
+	CHECK_EQ(pthread_rwlock_unlock(&rw), 0);
+	CHECK_EQ(pthread_rwlock_trywrlock(&rw), 0);
+	CHECK_EQ(pthread_rwlock_unlock(&rw), 0);
+}
+
+POSIX_TEST(signal_longjmp_out_of_a_rwlock_leaves_the_others)
+{
+	leave_often(NULL, use_rwlock, 100);
+}
+
+static int adopted;
+
+static void adopt_event(void)
+{
+	CHECK((adopted = eventfd(0, 0)) >= 0);
+	CHECK(!on_green() || gmp_fd_adopt(adopted) == adopted);
+}
+
+static void close_adopted(void)
+{
+	if (adopted >= 0)
+		close(adopted);
+	adopted = -1;
+}
+
+POSIX_TEST(signal_longjmp_out_of_a_close_leaves_no_lock)
+{
+	leave_often(adopt_event, close_adopted, 20);
 }
 
 /* --- EINTR --- */
