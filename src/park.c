@@ -21,7 +21,7 @@
  * to_g0(...)`. */
 static inline int to_g0(struct m *m, struct g *gp, leave_fn step)
 {
-	gmp_debug_assert(m->inside == 0);
+	gmp_debug_assert(m->inside == 0 || step == ld_rlx(&sched.leave.without_p));
 	st_rlx(&m->inside, 1);
 	fence_light(); /* ORD(preempt): before park_g0 or yield_g0 reads m->taken */
 #if defined(SAN_ADDRESS) || defined(SAN_THREAD)

@@ -157,7 +157,7 @@ void ready(struct waiter *w);
  * tail of the ring in order. */
 void ready_list(struct glist *list);
 
-/* On the stack of a G that runs without a P: wait for one. */
+/* On the stack of a G that runs without a P, in a P section, which ends: wait for a P. */
 void park_without_p(void);
 
 /* A commit step that does nothing. */

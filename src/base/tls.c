@@ -55,13 +55,15 @@ noinline struct m *gmp__blockedm(void)
 noinline void gmp__setm_blocked(struct m *m)
 {
 	tls_blocked = m;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST); /* as below */
 	gmp__tls_m = NULL;
 }
 
 noinline void gmp__setm_unblocked(struct m *m)
 {
-	tls_blocked = NULL;
 	gmp__tls_m = m;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST); /* a signal handler finds m in one of both */
+	tls_blocked = NULL;
 }
 
 noinline struct m *gmp__abandonedm(void)

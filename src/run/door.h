@@ -67,10 +67,11 @@ static inline bool caller_is_cancelled(void)
 	return likely(m != NULL) && unlikely(ld_rlx(&m->curg->cancelled));
 }
 
-/* The caller is on g0 or in a P section, which siglongjmp would not leave. */
+/* The caller is on g0 or in a P section, which siglongjmp would not leave; also in one at an end of
+ * blocking code. */
 static inline bool is_in_runtime_sig(void)
 {
-	const struct m *m = getm();
+	const struct m *m = getm() ? getm() : gmp__blockedm();
 
 	return m && ld_rlx(&m->inside);
 }

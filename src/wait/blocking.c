@@ -46,9 +46,9 @@
  *           for a short section, that costs one hand-off.  If it says "short" for a long one, the
  *           bound of sysmon holds: work of the P waits for at most a time slice and 20 us, and for
  *           20 us while sysmon is taking Ps.
- *  BLOCK-6  Steps 1 to 3, and step 5, are P sections (preempt.h), so sysmon preempts no M in
- *           blocking code.  A G whose P was preempted before enters blocking code without a P, and
- *           leaves it by step 6: no status of a P has its M's number (BLOCK-2).
+ *  BLOCK-6  Steps 1 to 3, 5 and 6 are P sections (preempt.h): sysmon preempts no M in blocking
+ *           code, and siglongjmp leaves no step (RECEIVER-3).  A G whose P was preempted before
+ *           enters without a P, and leaves by step 6: no status of a P has its number (BLOCK-2).
  *  BLOCK-7  During a section of a call that is known to be long, timers of the P, and events that
  *           were waited for when it began, do not wait for sysmon, which may sleep for 10 ms: if no
  *           M sleeps in the poller, or if it sleeps beyond a timer of the P since no P is idle, the
@@ -182,9 +182,11 @@ void gmp_block_enter(void)
 	m->blocking.status = blocked_by(m);
 	m->blocking.site = site;
 	m->blocking.began = 0;
+	bool has_p = p_hold_last(m);
+
 	g_set_status(m->curg, G_BLOCKED);
 	probe_block(m);
-	if (likely(p_hold_last(m)))
+	if (likely(has_p))
 		enter_with_p(m, m->p, &m->p->sections[site]);
 	else
 		gmp__setm_blocked(m); /* BLOCK-6 */
@@ -214,7 +216,7 @@ void gmp_block_enter(void)
  *   7; with four calls 74 to 178.
  */
 
-/* Steps 6 and 7: the P was taken, or the G entered without one. */
+/* Steps 6 and 7: the P was taken, or the G entered without one.  Ends the P section. */
 static noinline void leave_slow(struct m *m)
 {
 	uint32_t site = m->blocking.site;
@@ -227,10 +229,12 @@ static noinline void leave_slow(struct m *m)
 	bool has_p = sched_regain_p(m, &overtook);
 
 	probe_unblock(m, has_p);
-	if (!has_p)
-		park_without_p();
-	else
+	if (has_p) {
 		g_set_status(m->curg, G_RUNNING);
+		p_drop(m);
+	} else {
+		park_without_p();
+	}
 	struct p *pp = hold_p(); /* on another M, perhaps */
 
 	if (pp && had_p)
@@ -255,10 +259,9 @@ void gmp_block_leave(void)
 	}
 	uint32_t mine = m->blocking.status;
 
-	gmp__setm_unblocked(m);
 	p_hold_last(m); /* ends a request of sysmon before the P is RUNNING again */
+	gmp__setm_unblocked(m);
 	if (unlikely(!cas_acq(&m->p->status, &mine, (uint32_t)P_RUNNING))) { /* ORD(p.blocked) */
-		p_drop(m);
 		leave_slow(m);
 		return;
 	}

@@ -327,6 +327,41 @@ POSIX_TEST(write_runs_the_handler_of_sigpipe_on_the_writer)
 	signal(SIGPIPE, SIG_DFL);
 }
 
+/* --- blocking code --- */
+
+static void *leave_blocking(void *unused)
+{
+	(void)unused;
+	if (!sigsetjmp(back, 1)) {
+		begin_target();
+		for (;;) {
+			struct timeval t = { 0, 20 };
+
+			select(FD_SETSIZE + 1, NULL, NULL, NULL, &t); /* blocking code */
+		}
+	}
+	return NULL;
+}
+
+/* Its end takes the lock of the scheduler if another thread has the P meanwhile. */
+POSIX_TEST(handler_that_leaves_blocking_code_leaves_no_lock)
+{
+	begin(0);
+	CHECK(signal(SIGUSR1, note_and_jump) != SIG_ERR);
+	for (int i = 0; i < 300; i++) {
+		pthread_t t = start(leave_blocking, NULL);
+		int64_t until = gmp_now() + i % 10 * 30000;
+
+		while (gmp_now() < until)
+			sched_yield();
+		kill_target();
+		CHECK_EQ(pthread_join(t, NULL), 0);
+	}
+	CHECK_EQ(ran, 300);
+	close_pair(pair);
+	signal(SIGUSR1, SIG_DFL);
+}
+
 /* --- signal masks --- */
 
 static void block(int how)
