@@ -93,23 +93,45 @@ struct cpu_clock {
 	int tid; /* the OS thread that offset is for; 0: the thread does not use the clock */
 };
 
-/* What libgmprt_posix keeps of signals for the calling thread or green thread:
- * posix/signal/trampoline.c. */
+/*
+ * What libgmprt_posix keeps of signals for the calling thread.  It is in the block of a green
+ * thread with own thread-locals, and moves with it; otherwise it is the OS thread's.
+ *
+ * Only that thread, and handlers that interrupt it, read and write it.  So no field needs a lock or
+ * an atomic access.
+ *
+ * field            written by                               read by
+ * low, high        trampoline, around the program's         handler_runs: the caller runs on the
+ *                  handler; vfork.c clears them             stack between: it must not park
+ * mask, has_mask   mask.c, by pthread_sigmask and at the    mask.c; trampoline (RECEIVER-10)
+ *                  start of a thread; fork: has_mask
+ * receiver         receiver.c, under its lock               receiver.c, without; trampoline
+ * ours             faultsig.c and the signal thread, at     trampoline: a signal that is blocked
+ *                  their start                              goes to the process; mask.c
+ * ran, restarts    the end of a wait and the start of a     that wait or call: EINTR, or again
+ *                  call reset them; trampoline
+ * holds            signals_hold, signals_release            trampoline: SIGTAB-7
+ * deferred         trampoline; signals_release clears it    signals_release
+ * alternate...     altstack.c, by sigaltstack               the same
+ * before_child     vfork.c, in the parent before the child  vfork.c, after it
+ * cpu              cputime.c, also at the ends of waits     cputime.c
+ * changed          rights.c, also in its handler            rights.c
+ */
 struct receiver;
 struct signal_state {
 	uintptr_t low, high;       /* the stack of the handler that runs; high 0: none has run */
 	uint64_t mask;             /* of a green thread with own thread-locals, with has_mask */
-	struct receiver *receiver; /* see posix/signal/receiver.h; NULL: none, or the main one */
+	struct receiver *receiver; /* NULL: none, or the main one */
 	bool has_mask;
 	bool ours;          /* the OS thread is an M, or was made by libgmprt_posix */
-	bool ran, restarts; /* handlers since the last handler_wait_end; all with SA_RESTART */
-	uint32_t holds;     /* sections in which signals are deferred: SIGTAB-7 */
-	uint64_t deferred;  /* signals that came in such a section */
-	/* of a green thread with own thread-locals: what sigaltstack has set; size 0: nothing */
+	bool ran, restarts; /* handlers since the reset; all with SA_RESTART */
+	uint32_t holds;     /* sections in which signals are deferred */
+	uint64_t deferred;  /* signals that came in such a section: the OS thread blocks them */
+	/* of a green thread with own thread-locals; size 0: nothing is set */
 	void *alternate;
 	size_t alternate_size;
 	int alternate_flags;
-	uint64_t before_child; /* in a vfork: the OS thread's mask before */
+	uint64_t before_child; /* the OS thread's mask */
 	struct cpu_clock cpu[CPU_CLOCKS];
 	uint32_t changed; /* of an OS thread: the last change of rights that it has made */
 };
