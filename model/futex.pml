@@ -29,7 +29,7 @@
  * posix_mutex.pml); the unlocked check of the kernel for waiters, which is its own pair of fences.
  *
  * Models:
- *   posix/sync/futex.c: compare_word wait_parked wake_parked
+ *   posix/sync/futex.c: compare_word futex_park wake_parked
  *   posix/sync/futex.c: futex_wake futex_requeue futex_wake_op sum_of
  *   posix/sync/parked.c: parked_once parked_wake_some parked_unwait
  *   ORD: parked
@@ -82,7 +82,7 @@ inline unlink(me)
 }
 
 /* Sets got to false if the deadline has passed. */
-inline wait_parked()
+inline futex_park()
 {
 #ifndef MUTANT_COUNTED_LATE /* after the compare */
 	exchange(B, v + 1, SEQ, v);
@@ -144,10 +144,10 @@ inline wait_for_word()
 #ifdef OUTSIDE
 	if
 	:: me == 2 -> wait_in_kernel()
-	:: else -> wait_parked()
+	:: else -> futex_park()
 	fi
 #else
-	wait_parked()
+	futex_park()
 #endif
 }
 

@@ -102,7 +102,7 @@ HOOK int system(const char *command)
 	uint64_t old = mask_block(mask_bit(SIGCHLD));
 	int status = HOOK_CHILD_AS(mask_for_child_as(old), LIBC(system)(command)), saved = errno;
 
-	mask_restore(old);
+	mask_set_own(old);
 	waited(status != -1);
 	errno = saved;
 	return status;

@@ -339,7 +339,7 @@ static enum delivery send_notes(const struct attempt *a)
 }
 
 /* KILL-7: the handlers run on the signal thread, if T still admits the signals. */
-static void handle_here(pthread_t to)
+static void handle_for(pthread_t to)
 {
 	for (int signo = 1; signo <= SIGNALS; signo++) {
 		if (!take_admitted(to, signo))
@@ -374,7 +374,7 @@ static bool attempt(struct attempt *a)
 	if (a->done == DONE)
 		return false;
 	if (is_tried_enough(a->to, a->done))
-		handle_here(a->to);
+		handle_for(a->to);
 	return true;
 }
 

@@ -214,7 +214,7 @@ uint64_t mask_block(uint64_t bits)
 	return before;
 }
 
-void mask_restore(uint64_t mask)
+void mask_set_own(uint64_t mask)
 {
 	if (has_own_mask())
 		set_own_mask(mask);
@@ -233,7 +233,7 @@ uint64_t mask_to_inherit(void)
 
 void mask_inherit(uint64_t mask)
 {
-	mask_restore(mask);
+	mask_set_own(mask);
 	mask_apply(); /* MASK-3 */
 }
 

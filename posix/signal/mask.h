@@ -8,7 +8,8 @@
 
 /* Add bits to the mask of the calling green thread.  Returns the mask from before. */
 uint64_t mask_block(uint64_t bits);
-void mask_restore(uint64_t mask);
+/* Set it, and run the handlers of pending signals that it admits. */
+void mask_set_own(uint64_t mask);
 
 /* The mask of the caller as the creator of a thread; and, first thing in that thread: set it. */
 uint64_t mask_to_inherit(void);

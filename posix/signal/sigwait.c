@@ -164,11 +164,11 @@ static int suspend_parked(const sigset_t *mask)
 	cancel_point();
 	s->ran = false;
 	if (mask)
-		mask_restore(mask_of(mask)); /* handlers of pending signals run */
+		mask_set_own(mask_of(mask)); /* handlers of pending signals run */
 	while (!s->ran && !wait_handler(&err) && err != -ECANCELED)
 		;
 	if (mask)
-		mask_restore(before);
+		mask_set_own(before);
 	if (err == -ECANCELED)
 		cancel_waited();
 	return (int)hook_return(err == -ECANCELED ? err : -EINTR);

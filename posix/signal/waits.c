@@ -24,7 +24,7 @@ void gmp__handler_wait_begin(void)
 }
 
 /* Handle the signal on the calling OS thread, now: the kernel calls the trampoline. */
-static void handle_here(const struct receiver *r, int signo, const siginfo_t *info)
+static void handle_stored(const struct receiver *r, int signo, const siginfo_t *info)
 {
 	if (ld_rlx(&r->mask) & mask_bit(signo)) { /* blocked meanwhile */
 		siginfo_pass_sig(0, signo, info, CODE_DEFERRED);
@@ -52,6 +52,6 @@ void gmp__handler_wait_end(void)
 	kill_wait_ended();
 	mask_apply();
 	if (signo)
-		handle_here(r, signo, &info);
+		handle_stored(r, signo, &info);
 	kill_run();
 }

@@ -125,7 +125,7 @@ static int compare_word(void *call)
 	return ld_rlx(c->word) == c->val ? 0 : EAGAIN;
 }
 
-static long wait_parked(struct futex_call *c)
+static long futex_park(struct futex_call *c)
 {
 	int saved = errno, err;
 
@@ -149,7 +149,7 @@ static long wait_parked(struct futex_call *c)
 
 static long futex_wait(struct futex_call *c)
 {
-	return hook_parks() && parks(c) ? wait_parked(c) : HOOK_BLOCKING(in_kernel(c));
+	return hook_parks() && parks(c) ? futex_park(c) : HOOK_BLOCKING(in_kernel(c));
 }
 
 /* --- wakeups --- */

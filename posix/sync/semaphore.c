@@ -57,7 +57,7 @@ static int try_sem(void *s)
 }
 
 /* Returns 0, or -1 with errno set. */
-static int wait_parked(sem_t *s, clockid_t clock, const struct timespec *abs)
+static int sem_park(sem_t *s, clockid_t clock, const struct timespec *abs)
 {
 	int64_t deadline = deadline_at(clock, abs);
 	int err;
@@ -87,7 +87,7 @@ static int wait_until(sem_t *s, clockid_t clock, const struct timespec *abs)
 	}
 	if (how != HOOK_LIBC && try_sem(s) == 0)
 		return 0;
-	return how == HOOK_PARK && !is_shared(s) ? wait_parked(s, clock, abs)
+	return how == HOOK_PARK && !is_shared(s) ? sem_park(s, clock, abs)
 						 : HOOK_REPEATING(wait_in_libc(s, clock, abs));
 }
 
