@@ -70,8 +70,8 @@
 #define SLICE (2 * CHECK)
 #define YIELD_SHARE 4
 #define DUE (CHECK / YIELD_SHARE) /* with so much credit, a quantum is due */
-#define CREDIT_MAX SLICE
-#define CREDIT_MIN (-5 * SLICE)
+#define CREDIT_MAX SLICE /* QUANTUM_TICKS */
+#define CREDIT_MIN (-5 * SLICE) /* -DEFICIT_TICKS */
 #define INTERVAL 2 /* GLOBAL_INTERVAL */
 
 /* Lengths of a run. */

@@ -14,6 +14,9 @@ ROOMS = ("call", "sync", "thread", "signal", "io", "program")
 # An invariant in the head of a file: " *   CHAN-1  An element ...".
 LABEL = re.compile(r"^ ?\*[ \t]+([A-Z][A-Z0-9]*-\d+)(?:  +(?=\S)| (?=[A-Z]))", re.M)
 
+POLICY = "src/base/policy.def"
+STRING = r'"(?:[^"\\]|\\.)*"'
+
 
 def is_checkout():
     """True in a git checkout, also in a worktree whose .git is a file."""
@@ -50,3 +53,17 @@ def read(path):
     """Returns the text of a file; bytes that are not UTF-8 are replaced."""
     with open(os.path.join(ROOT, path), encoding="utf-8", errors="replace") as f:
         return f.read()
+
+
+def policy():
+    """Yields (subject, name, value, unit, trade-off, row) for each entry of POLICY, with None in
+    place of what has another form."""
+    subject = ""
+    for part in re.split(r"^(?=POLICY\(|/\*)", read(POLICY), flags=re.M):
+        if part.startswith("/*"):
+            subject = re.sub(r"\s+", " ", re.match(r"/\*(.*?)\*/", part, re.S)[1]).strip(" .")
+        elif part:
+            m = re.match(rf"POLICY\((\w+), ([^\"]*),((?:[^\"]*{STRING})+)\)\s*$", part)
+            texts = re.findall(rf"(?:{STRING}\s*)+", m[3]) if m else []
+            texts = ["".join(s[1:-1] for s in re.findall(STRING, text)) for text in texts]
+            yield (subject, *((m[1], m[2], *texts) if len(texts) == 3 else (None,) * 5))

@@ -57,6 +57,8 @@ set(GMP_FLOOR0_HEADERS
 	base/lockrank.def
 	base/mem.h
 	base/options.def
+	base/policy.h
+	base/policy.def
 	base/os.h
 	base/os_msg.h
 	base/rand.h

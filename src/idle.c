@@ -35,7 +35,7 @@ static int64_t earliest_with_slack(void)
 	int n = ld_acq(&sched.nallp); /* ORD(allp) */
 	int64_t first = timers_earliest(), until = first;
 
-	if (first >= NEVER - TIMER_SLACK)
+	if (first >= NEVER - TIMER_SLACK_NS)
 		return first;
 	for (int i = 0; i < n; i++) {
 		struct p *pp = sched.allp[i];

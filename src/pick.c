@@ -6,22 +6,6 @@
 #include "ready.h"
 #include "source.h"
 
-enum {
-	SPIN_TICKS_MAX = 3 * TICKS_10US,
-	SPIN_TICKS_MIN = TICKS_10US / 8,
-	/* PICK-2 */
-	DRAIN_PROBES = 4, /* a ring that is empty within so many probes is left to its owner */
-	BACKOFF_MIN = 16,
-	BACKOFF_MAX = 128, /* cpu_relax calls between two probes: about 4 us */
-	/* PICK-3: Gs that run for so long on average go through the global queue when they yield.
-	 * The lock and the transfer of a G to another CPU take 1 us at most. */
-	SLOW_TICKS = 5 * TICKS_10US,
-	/* PICK-4 */
-	YIELD_SHARE = 4, /* the second lane has the reciprocal of this */
-	CREDIT_MAX = QUANTUM_TICKS,
-	CREDIT_MIN = -5 * QUANTUM_TICKS,
-};
-
 /* --- the own queues and the global queue --- */
 
 struct g *from_global(struct p *pp, unsigned most)
@@ -91,7 +75,7 @@ static void add_credit(struct p *pp, int64_t used, uint32_t theirs, uint32_t run
 	int64_t least = min_of(*credit, INT64_C(0));
 	int64_t sum = *credit + used / YIELD_SHARE - used / runs * theirs;
 
-	*credit = max_of(min_of(sum, (int64_t)CREDIT_MAX), least);
+	*credit = max_of(min_of(sum, (int64_t)QUANTUM_TICKS), least);
 	begin_if_due(pp);
 }
 
@@ -118,7 +102,8 @@ static void set_pace(struct p *pp, int64_t each)
 /* A quantum has used so much time, which adds a quarter of it to the credit as well. */
 static void use_credit(struct drr *t, uint64_t used)
 {
-	t->credit = max_of(t->credit - (int64_t)(used - used / YIELD_SHARE), (int64_t)CREDIT_MIN);
+	t->credit =
+		max_of(t->credit - (int64_t)(used - used / YIELD_SHARE), -(int64_t)DEFICIT_TICKS);
 }
 
 /* How long the Gs of an interval ran which the P spent partly without an M, or in blocking code: at
@@ -310,7 +295,7 @@ static struct g *steal_work(struct m *m, struct p *pp, bool *from_source)
 		probes[i].head = heads_of(sched.allp[i]);
 	}
 	do {
-		if ((gp = from_global(pp, GLOBAL_BATCH)))
+		if ((gp = from_global(pp, RUNQ_BATCH)))
 			return gp;
 		steal_timers(pp);
 		if (sched_should_poll() && cpu_ticks() - ld_rlx(&sched.lastpoll) > TICKS_10US / 2)

@@ -45,7 +45,7 @@
  *           CHECK_TICKS, two intervals of PICK-3 and one run; three times what the last run of the
  *           last quantum took beyond its end (20 QUANTUM_TICKS at most).  The first G after a check
  *           that found the lane empty waits for one interval, and not for the last of these.
- *   -       The credit is capped at CREDIT_MAX, so the second lane has its quarter only while an
+ *   -       The credit is capped at QUANTUM_TICKS, so the second lane has its quarter only while an
  *           interval and the run after it take up to 3 QUANTUM_TICKS.  Quanta are timed.  Between
  *           quanta each run of an interval is charged its mean run time, and no clock is read
  *           between two checks, except when an M acquires the P.  Verified by model/quantum.pml.
@@ -62,13 +62,6 @@
 #include "source.h"
 #include "types.h"
 #include "variant/variant.h"
-
-enum {
-	INHERIT_MAX = 64, /* PICK-1: the clock is read once in so many switches */
-	CHECK_TICKS = QUANTUM_TICKS / 2,
-	GLOBAL_CHECK_BATCH = 32,   /* PICK-3: about half of GLOBAL_INTERVAL */
-	GLOBAL_BATCH = RUNQ_BATCH, /* for a P without other work */
-};
 
 /*
  * PICK-1, when runnext has inherited the slice INHERIT_MAX times.  Returns true if the slice lasts.

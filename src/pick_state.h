@@ -11,8 +11,6 @@ struct victim {
 	uint32_t head;     /* at the last probe */
 };
 
-enum { GLOBAL_INTERVAL = 61 }; /* PICK-3; a prime: no beat with a rhythm of the program */
-
 /* Deficit round robin of the two lanes: pick.c.  "Then" is a P's last check.  Times are
  * variant_ticks, counts are lower halves. */
 struct drr {

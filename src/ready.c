@@ -11,13 +11,6 @@
 #include "variant/variant.h"
 #include "waiter.h"
 
-/*
- * The first spin_ticks of an M that is started for a P whose M is in blocking code.  Its own G will
- * probably enter blocking code soon too, and one M per such G competes for the CPUs.  spin_ticks
- * grows with each G that the M finds.
- */
-enum { SHORT_SPIN_TICKS = TICKS_10US / 8 };
-
 /* --- waking an M --- */
 
 bool start_m(struct p *pp, bool spinning, bool for_blocked)
@@ -31,7 +24,7 @@ bool start_m(struct p *pp, bool spinning, bool for_blocked)
 	m->nextp = pp;
 	st_rlx(&m->spinning, spinning);
 	if (for_blocked)
-		m->spin_ticks = SHORT_SPIN_TICKS;
+		m->spin_ticks = SPIN_TICKS_MIN;
 	if (m_start(m) == 0)
 		return true;
 	m_free(m);

@@ -25,9 +25,6 @@
 #include "base/os.h"
 #include "types.h"
 
-/* Gs in the rings of a P: fewer run sooner here than a woken M could take them. */
-enum { WAKE_MIN = 8, WAKE_MIN_DUE = 32 };
-
 /* Make gp runnable: as runnext of this P (next), at its ring's tail, or, without a P, globally. */
 void sched_submit(struct g *gp, bool next);
 /* The same for a caller in a P section, whose P is pp. */

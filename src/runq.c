@@ -296,7 +296,6 @@ void runq_spill(struct p *victim)
  * instead of 264 (G-3 of g.h).
  */
 
-enum { NEW_EVERY = 4 };
 static uint32_t gq_takes; /* (l) counts takes while LANE_RUN and LANE_NEW hold Gs */
 
 static size_t lane_bytes[LANES];

@@ -3,7 +3,7 @@
  * Run queues: two lock-free FIFO rings per P with work stealing, and the global queue.
  *
  * The first ring holds Gs that an event or a spawn made runnable.  The second ring holds Gs that
- * have used CPU time since: they have yielded, or have used the time slice that runnext inherits.
+ * have used CPU time since: they have yielded, or have used the quantum that runnext inherits.
  * (A preempted G that yields goes to the global queue.)  A P runs the first ring before the second
  * one (PICK-5 of pick.h has the bounds), so the latency of an event does not depend on the number
  * of Gs that compute.
@@ -18,7 +18,7 @@
  *   RUNQ-4  Only the owner sets runnext to a G; thieves set it to NULL, by compare-and-swap.  If
  *           the owner reads NULL, a plain store is therefore enough.                  ORD(runnext)
  *   RUNQ-5  In the global queue Gs that an event made runnable go before new ones; while both lanes
- *           hold some, every 4th that is taken is new.
+ *           hold some, one of NEW_EVERY that are taken is new.
  *   RUNQ-6  Gs that have yielded are served round-robin.  While LANE_YIELD of the global queue
  *           holds some, each P runs its second ring in rounds.  At the end of a round the ring
  *           holds only Gs that have yielded since its start; they move to the tail of LANE_YIELD,

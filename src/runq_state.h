@@ -7,7 +7,6 @@
 
 enum {
 	RUNQ_SIZE = 2048, /* of the ring of a P: see runq.h */
-	RUNQ_BATCH = 128, /* so many Gs move to or from the global queue at a time: see runq.c */
 	GQ_CAP_MIN = 128, /* least entries of a lane of the global queue; a page holds them */
 };
 

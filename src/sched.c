@@ -440,7 +440,7 @@ leaves_by_jump static noinline int find_runnable_g0(struct m *m)
 		if (timers_next(pp) != NEVER)
 			run_own_timers(pp);
 		/* PICK-4: events in the global queue go before Gs that have yielded */
-		if ((gp = first_work(pp)) || (gp = from_global(pp, GLOBAL_BATCH)) ||
+		if ((gp = first_work(pp)) || (gp = from_global(pp, RUNQ_BATCH)) ||
 		    (gp = runq_get_yielded(pp)))
 			break;
 		if (sched_should_poll()) {

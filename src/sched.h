@@ -7,9 +7,9 @@
  *
  * 1. Choose (sched.c, pick.h).  A G that parks, yields or ends leaves its stack for g0, where
  *    schedule_g0 takes the next G from the first source that has one:
- *      fast path   after 61 switches or 1 ms the poller and up to 32 Gs of the global queue; Gs of
- *                  due timers, runnext, the first ring (Gs of events, new Gs), the second ring (Gs
- *                  that have yielded), which has a quarter of the time (PICK-4, PICK-5)
+ *      fast path   at each check (PICK-3) the poller and Gs of the global queue; Gs of due timers,
+ *                  runnext, the first ring (Gs of events, new Gs), the second ring (Gs that have
+ *                  yielded), which has a part of the time (PICK-4, PICK-5; base/policy.def)
  *      slow path   (find_runnable_g0) a share of the global queue, the poller, due timers of other
  *                  Ps, half of another P's ring; at last the runnext of a P that has not switched
  *                  since the search began

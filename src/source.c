@@ -12,17 +12,6 @@
 #include "variant/variant.h"
 #include "waiter.h"
 
-enum {
-	POLL_TICKS = 5 * TICKS_10US,
-	/* SOURCE-1 */
-	DUE_BATCH = 8,
-	DUE_DEFICIT = 5 * QUANTUM_TICKS,
-	/* Starting a G that sleeps takes less time than resuming and ending it.  With equal shares,
-	 * 700,000 of 10,000,000 tasks that sleep for 10 ms slept at a time, with a stack each: 3.8
-	 * GB; with this share 32,000, 0.7 GB (bench/experiments/tasks.c, 2 Ps). */
-	DUE_SHARE = 3,
-};
-
 /* --- timers --- */
 
 /* The time for the timers of pp; keeps when it was read. */
@@ -81,7 +70,7 @@ static bool due_in_front(struct p *pp)
 static void add_budget(struct p *pp, int64_t earned, uint64_t now)
 {
 	pp->due.budget = max_of(min_of(pp->due.budget + earned, (int64_t)QUANTUM_TICKS),
-				-(int64_t)DUE_DEFICIT);
+				-(int64_t)DEFICIT_TICKS);
 	pp->due.since = now;
 }
 

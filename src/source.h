@@ -10,20 +10,16 @@
  *             a budget.  While other Gs are queued, timers (firing them, and the runs of their Gs)
  *             use a token bucket of CPU time: its depth is QUANTUM_TICKS, and it is refilled with
  *             DUE_SHARE times the time that the other Gs run.  It is charged after each batch of
- *             DUE_BATCH Gs, so a batch may overdraw it, by a deficit of DUE_DEFICIT at most.  While
- *             it is empty the others run, and timers that are due stay in the heap.
+ *             DUE_BATCH Gs, so a batch may overdraw it, by a deficit of DEFICIT_TICKS at most.
+ *             While it is empty the others run, and timers that are due stay in the heap.
  *   -         Bounded starvation: timers take at most three quarters of a P's time, unless a single
- *             run of a G of a timer takes longer than DUE_DEFICIT / DUE_BATCH.  In replayed runs a
- *             switch counts as 10 us.
+ *             run of a G of a timer takes longer than DEFICIT_TICKS / DUE_BATCH.  In replayed runs
+ *             a switch counts as 10 us.
  */
 #ifndef GMP_SOURCE_H
 #define GMP_SOURCE_H
 
 #include "types.h"
-
-/* 2 ms: the quantum of PICK-1, PICK-4 and SOURCE-1 among Gs that switch.  The time slice, after
- * which a G that computes is preempted, is sched.slice, and does not depend on it. */
-enum { QUANTUM_TICKS = 200 * TICKS_10US };
 
 /* Fire the due timers of pp, and enqueue their Gs (SOURCE-1).  Owner only, on g0. */
 void run_own_timers(struct p *pp);

@@ -30,6 +30,7 @@
 
 #include "base/atomic.h"
 #include "base/options.h"
+#include "base/policy.h"
 #include "base/san.h"
 #include "base/tls.h"
 #include "context.h"
@@ -308,10 +309,10 @@ static inline bool rt_replays(void)
 }
 
 /* The time after which a G must yield at a checkpoint while others wait, and after which its P may
- * be taken while events wait and no P switches: 2 ms of a time slice of 10 ms. */
+ * be taken while events wait and no P switches. */
 static inline int64_t slice_short(void)
 {
-	return sched.slice / 5;
+	return sched.slice / SLICE_SHARE;
 }
 
 /* The attention bits of pp, without the constant one of chaos. */

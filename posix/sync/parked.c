@@ -2,8 +2,7 @@
 /* Parks green threads that wait for an object of libc, and wakes them: see posix/sync/parked.h. */
 #include "posix/sync/parked.h"
 
-/* PARKED-5.  As STARVING_NS and PACE_GREEN_NS of wait/mutex.c, not measured here. */
-enum { STARVING_NS = MS, PACE_NS = 20 * US };
+#include "base/policy.h"
 
 uint32_t gmp__parked[LOT_BUCKETS];
 
@@ -82,7 +81,7 @@ unsigned parked_wake_some(const void *key, unsigned most, bool *overdue)
 		n++;
 	due = *overdue ? lot_first_due(b, key) : NULL;
 	if (due)
-		*due = max_of(*due, now + PACE_NS);
+		*due = max_of(*due, now + PACE_GREEN_NS);
 	lot_unlock_ready(b, &out);
 	signals_release();
 	errno = saved;

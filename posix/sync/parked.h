@@ -33,10 +33,10 @@
  *             have spurious wakeups).  The offsets of the keys differ from those of gmp's own
  *             objects, whose waiters own what they are woken with.
  *   PARKED-5  Starvation: a waiter that has left the queue without the object, woken or by a
- *             handler, is overdue 1 ms after the start of its call.  A caller in HOOK_PARK whose
- *             unlock or post (parked_wake) wakes an overdue waiter yields: the waiter is the next G
- *             of the waker's P.  The waiter that is then first is overdue 20 us later at the
- *             earliest.
+ *             handler, is overdue STARVING_NS after the start of its call.  A caller in HOOK_PARK
+ *             whose unlock or post (parked_wake) wakes an overdue waiter yields: the waiter is the
+ *             next G of the waker's P.  The waiter that is then first is overdue PACE_GREEN_NS
+ *             later at the earliest.
  *
  * A futex is such an object, except that its word is the program's (futex.c).  The steps are the
  * same, but a woken waiter returns and does not try again.

@@ -28,13 +28,7 @@
 
 #include "types.h"
 
-enum {
-	SHORT_NS = 20 * US, /* between two polls while blocking code or sleepers keep Ps */
-	MIXED_NS = 1 * MS,  /* some Ps busy, some idle */
-	BUSY_NS = 10 * MS,  /* all Ps busy, or all idle */
-	SLEEP_AFTER_NS = S, /* no P has switched for so long: sysmon may sleep */
-	DUTY = 20,          /* a long pass uses 1/DUTY of a CPU: SYSMON-2 of sysmon.c */
-};
+enum { DUTY = 20 }; /* a long pass uses 1/DUTY of a CPU: SYSMON-2 of sysmon.c */
 
 struct monitor {
 	int64_t (*poll)(int64_t now);

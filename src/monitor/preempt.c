@@ -14,12 +14,6 @@
 #include "ready.h"
 #include "source.h"
 
-/*
- * FAST_POLLS: polls after the last P of a sleeping thread was taken; a poll costs 5 us for each
- * running P, the read of a file of /proc.
- */
-enum { FAST_POLLS = 64 };
-
 static struct {
 	unsigned fast; /* polls every SHORT_NS that are left */
 	bool told;     /* of sched.total.refused */

@@ -55,15 +55,13 @@
  *   closed to thieves (p.open).
  *   The P of a G that computes is taken if it is wanted, the G has run for a time slice, and an
  *   earlier poll has asked the G to yield, so that it could reach a checkpoint.  A time slice is
- *   measured from the poll at which sysmon first sees the G, up to 10 ms late.
+ *   measured from the poll at which sysmon first sees the G, up to BUSY_NS late.
  *   If no P has switched since the last poll, and events wait (Gs that they made runnable, or due
- *   timers), the P with the earliest due timer, or any P if only Gs wait, is taken after a fifth of
- *   the time slice: no other P can serve them.  With two Gs that compute for 20 ms on two Ps, the
- *   99th percentile of other requests is then 6.6 ms instead of 8.3 (mixed/kv/50 of bench/net,
- *   medians of 17 runs).
+ *   timers), the P with the earliest due timer, or any P if only Gs wait, is taken after
+ *   slice_short: no other P can serve them.
  *   Fast polling: once it has taken the P of a thread that sleeps in the kernel, sysmon polls every
- *   20 us for a while, and takes each wanted P that has not switched since the last poll and whose
- *   thread sleeps.
+ *   SHORT_NS for a while, and takes each wanted P that has not switched since the last poll and
+ *   whose thread sleeps.
  *
  * Invariants
  *   PREEMPT-1  A P is used by its M inside of sections only, and taken outside of them only, or by

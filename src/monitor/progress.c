@@ -5,17 +5,16 @@
  *   - A P with queued work (a green thread computes): wake an M to steal it, also for a runnext and
  *     for expired timers (idle.h).  If no P is idle, or on one CPU, after a time slice move the
  *     queue of the P to the global queue.
- *   - A green thread has run for a time slice, short blocking code included, or for a fifth of one
- *     while others wait for its P: ask it to yield at its next checkpoint.  Poll every millisecond
+ *   - A green thread has run for a time slice, short blocking code included, or for slice_short
+ *     while others wait for its P: ask it to yield at its next checkpoint.  Poll every MIXED_NS
  *     for a while: a G with checkpoints then runs as long as Gs that wake each other (PICK-1 of
  *     pick.h), and is asked some polls before its time slice ends.
  *   - It has run for a time slice, or sleeps in the kernel, and its P is wanted: take the P
  *     (preempt.h).
  *   - No P has switched since the last poll, so nothing has polled either: poll the poller, and if
- *     events wait, ask the green threads to yield, and take a P after a fifth of a time slice
- *     (preempt.h).
+ *     events wait, ask the green threads to yield, and take a P after slice_short (preempt.h).
  *   - A P switches rarely, since its Gs run long, while others are in the global queue or wait for
- *     fds: make it check these (PICK-3 of pick.h), and poll every millisecond.
+ *     fds: make it check these (PICK-3 of pick.h), and poll every MIXED_NS.
  */
 #include "base/os.h"
 #include "handoff.h"
@@ -32,11 +31,7 @@
 #include "source.h"
 #include "timer/timerheap.h"
 
-enum {
-	KEPT_NS = 20 * MS, /* polls come every MIXED_NS, after others have waited for a P */
-	NO_P = -1,         /* progress.urgent */
-	ANY_P = -2,
-};
+enum { NO_P = -1, ANY_P = -2 }; /* progress.urgent */
 
 static struct {
 	struct seen {

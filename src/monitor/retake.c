@@ -3,8 +3,8 @@
  * Retake: takes the P of an M that is in blocking code, and hands it to another M.
  *
  * The P is taken if it is wanted, or after a time slice; the protocol is at the head of
- * wait/blocking.c.  After a P with work was taken, sysmon polls every 20 us for a while.  If a
- * section is seen for the first time, it polls once more after 20 us: otherwise consecutive
+ * wait/blocking.c.  After a P with work was taken, sysmon polls every SHORT_NS for a while.  If a
+ * section is seen for the first time, it polls once more after SHORT_NS: otherwise consecutive
  * sections of a millisecond would never be seen twice.
  */
 #include "base/emit.h"
@@ -13,10 +13,8 @@
 #include "monitor/monitor.h"
 #include "timer/timerheap.h"
 
-enum {
-	SHORT_POLLS = 50, /* polls every SHORT_NS after a P was taken */
-	DOUBLINGS = 10,   /* polls whose interval then doubles, beyond BUSY_NS */
-};
+/* Polls after SHORT_POLLS whose interval doubles, beyond BUSY_NS. */
+enum { DOUBLINGS = 10 };
 
 static struct {
 	struct {

@@ -5,11 +5,11 @@
  * Each subject is a monitor (monitor.h) in the table below.  This file has the loop, the pause
  * between two polls, and the sleep while nothing runs.
  *
- * Intervals: every millisecond while some Ps are busy and some idle, or a green thread keeps others
- * waiting, and otherwise every 10 ms while all are busy (progress.c).  Every 20 us after a P was
- * taken from blocking code (retake.c) or from a thread that sleeps (preempt.c).  sysmon sleeps
- * indefinitely when nothing has run for a second, no memory is left to return to the kernel, and no
- * fd can be closed; the M that begins to work again wakes it (sched.sysmon_asleep).
+ * Intervals: MIXED_NS while some Ps are busy and some idle, or a green thread keeps others waiting,
+ * and otherwise BUSY_NS while all are busy (progress.c).  SHORT_NS after a P was taken from
+ * blocking code (retake.c) or from a thread that sleeps (preempt.c).  sysmon sleeps indefinitely
+ * when nothing has run for SLEEP_AFTER_NS, no memory is left to return to the kernel, and no fd can
+ * be closed; the M that begins to work again wakes it (sched.sysmon_asleep).
  *
  * Work is also delegated to sysmon (sched.delegated): a signal asks for a dump, or a handler of the
  * program has ended a wait.  Both end the pause between two polls (sched.sysmon_called).

@@ -14,7 +14,7 @@
  *              behind lets no wait begin.  If no waiter waits, the timer is no event (stall.c).
  *   NETPOLL-7  Lock order: pd->lock, then the lock of a gmp_poll call (netpoll/multi.c) or of a
  *              timer heap.  Firing a side's timer holds the heap's lock and needs pd->lock, so it
- *              only tries to lock, and retries RETRY_NS later.
+ *              only tries to lock, and retries TIMER_RETRY_NS later.
  */
 #include "netpoll/deadline.h"
 
@@ -22,8 +22,6 @@
 
 #include "netpoll/netpoll.h"
 #include "timer/timerheap.h"
-
-enum { RETRY_NS = 20 * US }; /* NETPOLL-7 */
 
 static uint32_t armed; /* (a) timers of sides that are in a heap, or about to be */
 
@@ -59,7 +57,7 @@ static bool deadline_fire(struct polldesc *pd, int side, int64_t now, struct gli
 	struct pollside *s = &pd->side[side];
 
 	if (!try_lock_against(&pd->lock, LR_POLLDESC)) { /* NETPOLL-7 */
-		pd->timer[side].when = now + RETRY_NS;
+		pd->timer[side].when = now + TIMER_RETRY_NS;
 		return true;
 	}
 	int64_t deadline = ld_rlx(&s->deadline);

@@ -5,14 +5,7 @@
 #include "base/os.h"
 #include "m.h"
 
-/*
- * SPARES: Ms that are kept stopped; one for each of two Ps that sysmon takes in one poll.
- * SPARE_FROM: preempted Gs for each P.  With 4, sysmon waits for less than a poll after it has made
- * an M.
- */
 enum {
-	SPARES = 2,
-	SPARE_FROM = 4,
 	SPARE_STOP = 1,
 	SPARE_ASK = 2,
 	SPARE_STACK = 256 * 1024, /* signal handlers of the program run here */

@@ -9,9 +9,6 @@
 #include "policy/spare.h"
 #include "proc.h"
 
-/* PREEMPT-6: time slices.  The kernel's are 4 ms or less, and a few threads wait for each CPU. */
-enum { DESCHEDULED_SLICES = 2, DESCHEDULED_CPU_NS = 2 * MS };
-
 /* --- sysmon, and the M that sysmon has asked --- */
 
 /* Can another M run the P that is taken next?  SPARE-1 of policy/spare.h. */
@@ -124,16 +121,18 @@ static bool is_descheduled(struct m *m, bool taken)
 	int tid = ld_acq(&s->tid); /* ORD(run_sample) */
 	int64_t cpu = os_cpu_time() - ld_rlx(&s->cpu), real = os_now() - ld_rlx(&s->since);
 
-	return tid == m->tid && cpu < min_of(slice_short(), (int64_t)DESCHEDULED_CPU_NS) &&
+	return tid == m->tid &&
+	       cpu < min_of(slice_short(), QUANTUM_TICKS / TICKS_10US * (10 * US)) &&
 	       cpu < real / 2 && real < DESCHEDULED_SLICES * sched.slice;
 }
 
 /*
  *   PREEMPT-6  A checkpoint that is asked to yield does not if the kernel seems to have descheduled
- *              the M for most of the run: since sysmon last saw the P switch, less than two time
- *              slices have passed, and the M has used less CPU time than a fifth of one, than 2 ms
- *              and than half of the time.  sysmon reads the CPU time at a poll 0.5 ms or more after
- *              that; what the M used before counts as the real time, 1 ms at most.
+ *              the M for most of the run: since sysmon last saw the P switch, less than
+ *              DESCHEDULED_SLICES have passed, and the M has used less CPU time than slice_short,
+ *              than a quantum and than half of the time.  sysmon reads the CPU time at a poll
+ *              MIXED_NS / 2 or more after that; what the M used before counts as the real time,
+ *              MIXED_NS at most.
  *   -          This does not apply if no such reading of this M exists, if the P has another reason
  *              to switch, with preemption off (PREEMPT-5), or at the end of blocking code
  *              (BLOCK-4).  A G that sleeps in the kernel between its checkpoints looks the same: it

@@ -15,10 +15,9 @@
  *            each G, those of fds, and those of the program.  If the program makes more timers
  *            than there are places for, all heaps grow first (timer_take_place).
  *   TIMER-5  Coalescing: while no P runs, the M in the poller sleeps until the latest timer that is
- *            due within TIMER_SLACK ns of the earliest, so one wakeup of the thread serves all of
- *            these.  A timer
- *            without others near it is not late.  Arming a timer wakes that M only if the timer is
- *            earlier than the end of its sleep by more than the slack.
+ *            due within TIMER_SLACK_NS of the earliest, so one wakeup of the thread serves all of
+ *            these.  A timer without others near it is not late.  Arming a timer wakes that M only
+ *            if the timer is earlier than the end of its sleep by more than the slack.
  *
  * Rejected
  *   One timer wheel for all Ps: a contended lock, and cascades that wake an idle process.
@@ -30,8 +29,6 @@
 #include "enter.h"
 #include "types.h"
 #include "variant/variant.h"
-
-enum { TIMER_SLACK = 50000 }; /* ns: TIMER-5 */
 
 /* Reserve a heap for `limit` timers of Gs and fds, and for those of the program.  Returns 0 or
  * -ENOMEM. */
@@ -82,7 +79,7 @@ static inline uint64_t time_between(int64_t from, int64_t to)
 /* TIMER-5: how many ns late a timer may fire together with later ones. */
 static inline int64_t timer_slack(void)
 {
-	return variant_time_is_virtual() ? 0 : TIMER_SLACK;
+	return variant_time_is_virtual() ? 0 : TIMER_SLACK_NS;
 }
 /* Is a thread that sleeps until `until` too late for a timer at `when`? */
 static inline bool timer_is_missed(int64_t when, int64_t until)

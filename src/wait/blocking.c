@@ -9,7 +9,7 @@
  *   1 enter: getm() is NULL until leave, so calls   section, or an M that comes out of the poller
  *     behave as on an external thread and none       1 sysmon: the P is BLOCKED by the same section
  *     touches the P                                    as at its last poll and is wanted, or for
- *   2 if the section is expected to be long and the    10 ms; or is LONG and has work.
+ *   2 if the section is expected to be long and the    BUSY_NS; or is LONG and has work.
  *     P has work: hand the P off at once               An M: it has no P, and this P is LONG; under
  *     (handoff.c:sched_hand_off)                       sched.lock
  *   3 otherwise status: RUNNING -> BLOCKED with the  2 status: BLOCKED, as it was seen, -> RUNNING
@@ -19,8 +19,8 @@
  *   4 the blocking code runs                            it
  *   5 leave: the status of step 3 -> RUNNING by
  *     compare-and-swap; if that wins, continue
- *   6 if it fails: up to YIELDS calls of sched_yield until a P is free.  Then, under sched.lock,
- *     take the first of these:
+ *   6 if it fails: up to BLOCK_YIELDS calls of sched_yield until a P is free.  Then, under
+ *     sched.lock, take the first of these:
  *       a. the same P, if it is idle
  *       b. another P, as a taker
  *       c. the P of an M that was woken for it and does not run yet (handoff.h HANDOFF-4); the G
@@ -44,15 +44,15 @@
  *           moving average over WEIGHT sections, which begins with the first one.  A call that a P
  *           does not know yet counts as long if the P has work.  It is a hint.  If it says "long"
  *           for a short section, that costs one hand-off.  If it says "short" for a long one, the
- *           bound of sysmon holds: work of the P waits for at most a time slice and 20 us, and for
- *           20 us while sysmon is taking Ps.
+ *           bound of sysmon holds: work of the P waits for at most a time slice and SHORT_NS, and
+ *           for SHORT_NS while sysmon is taking Ps.
  *  BLOCK-6  Steps 1 to 3, 5 and 6 are P sections (preempt.h): sysmon preempts no M in blocking
  *           code, and siglongjmp leaves no step (RECEIVER-3).  A G whose P was preempted before
  *           enters without a P, and leaves by step 6: no status of a P has its number (BLOCK-2).
  *  BLOCK-7  During a section of a call that is known to be long, timers of the P, and events that
- *           were waited for when it began, do not wait for sysmon, which may sleep for 10 ms: if no
- *           M sleeps in the poller, or if it sleeps beyond a timer of the P since no P is idle, the
- *           P is handed off.  It becomes idle, so an M sleeps in the poller until the earliest
+ *           were waited for when it began, do not wait for sysmon, which may sleep for BUSY_NS: if
+ *           no M sleeps in the poller, or if it sleeps beyond a timer of the P since no P is idle,
+ *           the P is handed off.  It becomes idle, so an M sleeps in the poller until the earliest
  *           timer (HANDOFF-6).  A call that the P does not know is not handed off for this.
  *  -        An M that comes out of the poller for events or a due timer, and finds no idle P, is a
  *           taker.  While a P is LONG it sleeps until the earliest timer only: step 3 comes before
@@ -70,19 +70,12 @@
 #include "variant/variant.h"
 
 /*
- * LONG_TICKS: a section is long from about 20 us on, since a hand-off costs its two threads as
- * much. TICKS_MOST: cap of a measured length, so that one outlier does not make a known call long.
- * WEIGHT: a new section is 1 of so many parts of the average. YIELDS: calls of sched_yield at most,
- * and 20 us: beside busy processes one may cost a time slice. TIMED_EVERY: one of so many short
+ * TICKS_MOST: cap of a measured length, so that one outlier does not make a known call long.
+ * WEIGHT: a new section is 1 of so many parts of the average.  TIMED_EVERY: one of so many short
  * sections is timed: two reads of the counter cost more than the rest of a section.
  */
-enum {
-	LONG_TICKS = 2 * TICKS_10US,
-	TICKS_MOST = 4 * LONG_TICKS,
-	WEIGHT = 8,
-	YIELDS = 4,
-	TIMED_EVERY = 8,
-};
+#define TICKS_MOST (4 * LONG_TICKS)
+enum { WEIGHT = 8, TIMED_EVERY = 8 };
 
 /* Index in p.sections of a call of gmp_block_enter.  Two calls may share an entry, which makes the
  * hint worse. */
@@ -224,7 +217,8 @@ static noinline void leave_slow(struct m *m)
 	uint64_t back = cpu_ticks();
 	bool overtook, had_p = ld_rlx(&m->taken) != P_TAKEN; /* otherwise it entered without one */
 
-	for (int i = 0; i < YIELDS && !sched_p_is_free() && cpu_ticks() - back < LONG_TICKS; i++)
+	for (int i = 0; i < BLOCK_YIELDS && !sched_p_is_free() && cpu_ticks() - back < LONG_TICKS;
+	     i++)
 		os_yield();
 	bool has_p = sched_regain_p(m, &overtook);
 

@@ -26,8 +26,8 @@
  *            word without WOKEN would fail until then.
  *   MUTEX-3  While LOCKED is set, only its owner clears it, in unlock, and WOKEN changes only under
  *            the bucket lock.
- *   MUTEX-4  Starvation: the first waiter is overdue 1 ms after its lock call, but not within the
- *            pace of the last hand-over: PACE_GREEN_NS if that was to a green thread,
+ *   MUTEX-4  Starvation: the first waiter is overdue STARVING_NS after its lock call, but not
+ *            within the pace of the last hand-over: PACE_GREEN_NS if that was to a green thread,
  *            PACE_THREAD_NS if to an external thread.  mutex_dequeue raises the due time of each
  *            new first waiter accordingly.
  *   MUTEX-5  A green thread that is handed the lock is the next G of the unlocker's P.  An idle P
@@ -39,8 +39,8 @@
  *   threads.  These are on a CPU and mostly win, which is good for throughput.
  *   Starvation mode: if the first waiter is overdue (MUTEX-4), unlock leaves LOCKED set and hands
  *   the lock over.
- *   Bound: with k waiters ahead of it, a waiter has the lock at the latest 1 ms + k * pace after
- *   its call, rounded up k + 1 times to the next unlock, since only an unlock hands over.  An
+ *   Bound: with k waiters ahead of it, a waiter has the lock at the latest STARVING_NS + k * pace
+ *   after its call, rounded up k + 1 times to the next unlock, since only an unlock hands over.  An
  *   unlock does not count while WOKEN is set, that is, until the woken waiter has run.
  *   The pace bounds the cost of hand-overs.  Each is two switches, and a wakeup by the kernel if
  *   the waiter is an external thread; until the waiter runs, no thread can use the lock.  If the
@@ -57,7 +57,6 @@
  *   while the bucket is being locked, so the Ps contend for the bucket lock as well.
  *   Spinning without STUCK: 12 ns, but 68 next to two busy processes.  While the CPU of the owner
  *   runs another process, each G of the other P spins before it parks.
- *   A pace of 2 us: about 20 per cent slower; of 10, 50, 100 or 1000 us: the same as 20.
  */
 #include "wait/mutex.h"
 
@@ -75,13 +74,6 @@ enum { RPARKED = RW_RPARKED, DRAIN = RW_DRAIN, READER = RW_READER };
 
 /* Bits that end with the hold. */
 enum { OF_HOLD = LOCKED | STUCK | DRAIN };
-
-/* A lock call spins at most SPINS times, for SPIN_PAUSES pause instructions each. */
-enum { SPINS = 4, SPIN_PAUSES = 30 };
-
-/* MUTEX-4.  The pace is about a hundred times the cost of a hand-over between green threads, and
- * about ten times the cost of waking an OS thread. */
-enum { STARVING_NS = MS, PACE_GREEN_NS = 20 * US, PACE_THREAD_NS = 500 * US };
 
 /* Result of a wait that ended with the lock handed over. */
 enum { HANDED_OVER = -EALREADY };
@@ -103,9 +95,9 @@ static uint32_t parked_bit(struct bucket *b, const gmp_mutex *m)
 
 bool mutex_spin(uint32_t s, int *spins)
 {
-	if (s & STUCK || *spins == SPINS || sched.cpus < 2 || ld_rlx(&sched.procs) < 2)
+	if (s & STUCK || *spins == MUTEX_SPINS || sched.cpus < 2 || ld_rlx(&sched.procs) < 2)
 		return false;
-	for (int i = 0; i < SPIN_PAUSES; i++)
+	for (int i = 0; i < MUTEX_PAUSES; i++)
 		cpu_relax();
 	++*spins;
 	return true;

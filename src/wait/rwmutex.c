@@ -39,10 +39,10 @@
  *   compare-and-swap when it runs, or by hand-over.
  *   Between readers and writers: RW-2 and RW-3.  If readers are queued during each hold, a writer
  *   that is not overdue yet waits for the readers of several writers.
- *   Bound: with k writers ahead of it, a writer has the lock at the latest 1 ms + k * 20 us after
- *   its call (k * 500 us with external threads), rounded up k + 1 times to the next unlock by a
- *   writer, and then waits for the readers that hold the lock.  As in MUTEX-4, an unlock does not
- *   count until the woken writer has run.
+ *   Bound: with k writers ahead of it, a writer has the lock at the latest STARVING_NS + k * pace
+ *   (MUTEX-4) after its call, rounded up k + 1 times to the next unlock by a writer, and then waits
+ *   for the readers that hold the lock.  As in MUTEX-4, an unlock does not count until the woken
+ *   writer has run.
  *
  * Verified by model/rwmutex.pml.
  *

@@ -14,7 +14,7 @@
  *          compares the run of the channel (chan.c:tick_run_ended).
  *  TICK-3  Lock order: a receive with a deadline locks the channel, then a heap.  An expiry holds
  *          the heap's lock and needs the channel's, so it only tries the lock; if that fails, it
- *          is retried after RETRY_NS.
+ *          is retried after TIMER_RETRY_NS.
  *
  * Rejected: a green thread for each tick.  It costs a switch more, and a scheduling round of its
  * own for each tick that is late.
@@ -31,8 +31,6 @@
 #include "enter.h"
 #include "timer/timerheap.h"
 #include "waiter.h"
-
-enum { RETRY_NS = 20 * US }; /* TICK-3; not measured */
 
 struct tick {
 	struct timer timer;
@@ -89,7 +87,7 @@ static bool tick_fires(struct timer *base, int64_t now, struct glist *out)
 	uint64_t n = 0;
 
 	if (!try_lock_against(&t->c->lock, LR_CHAN)) { /* TICK-3 */
-		base->when = now + RETRY_NS;
+		base->when = now + TIMER_RETRY_NS;
 		return true;
 	}
 	/* unsigned: the difference of any two times is correct */

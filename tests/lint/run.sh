@@ -24,10 +24,11 @@ trap 'rm -rf "$tmp"' EXIT
 cp -r "$root/tests/lint/tree/." "$tmp"
 mkdir "$tmp/scripts"
 for file in check-words check-columns check-floors check-ord check-refs check-terms check-budgets \
-	docs tree.py words.tsv; do
+	check-policy docs tree.py words.tsv; do
 	[ ! -e "$root/scripts/$file" ] || cp "$root/scripts/$file" "$tmp/scripts"
 done
 printf '# file\tphrase\treason\n' >"$tmp/scripts/words-allow.tsv"
+printf '# file\tname\treason\n' >"$tmp/scripts/policy-allow.tsv"
 printf 'room\t%s\t60\n' src src/base src/mode >"$tmp/scripts/budgets.tsv"
 cd "$tmp"
 

@@ -341,10 +341,10 @@ TEST(timers_wake_with_includes_deadlines_within_slack)
 	begin();
 	add(0, 0, T);
 	CHECK_EQ(timers_wake_with(&ps[0], T), T); /* a single timer is not delayed */
-	add(0, 1, T + TIMER_SLACK + 1);
+	add(0, 1, T + TIMER_SLACK_NS + 1);
 	CHECK_EQ(timers_wake_with(&ps[0], T), T);
-	add(0, 2, T + TIMER_SLACK);
-	CHECK_EQ(timers_wake_with(&ps[0], T), T + TIMER_SLACK);
+	add(0, 2, T + TIMER_SLACK_NS);
+	CHECK_EQ(timers_wake_with(&ps[0], T), T + TIMER_SLACK_NS);
 	CHECK_EQ(timers_wake_with(&ps[0], T - 1), T); /* another heap has the earliest deadline */
 	CHECK_EQ(timers_wake_with(&ps[1], T), T);
 	st_rlx(&sched.virtual_now, (int64_t)1);
@@ -358,8 +358,8 @@ TEST(timer_is_missed_if_sleep_exceeds_slack)
 {
 	CHECK(!timer_is_missed(1000, INT64_MIN));
 	CHECK(!timer_is_missed(1000, 1000));
-	CHECK(!timer_is_missed(1000, 1000 + TIMER_SLACK));
-	CHECK(timer_is_missed(1000, 1001 + TIMER_SLACK));
+	CHECK(!timer_is_missed(1000, 1000 + TIMER_SLACK_NS));
+	CHECK(timer_is_missed(1000, 1001 + TIMER_SLACK_NS));
 	CHECK(timer_is_missed(0, NEVER));
 	CHECK(!timer_is_missed(NEVER, NEVER));
 }

@@ -13,7 +13,7 @@
 
 enum {
 	CHECK_SWITCHES = 100 + 61, /* CHECK_TICKS, and an interval of PICK-3 */
-	SLICE_SWITCHES = 200,      /* QUANTUM_TICKS, CREDIT_MAX */
+	SLICE_SWITCHES = 200,      /* QUANTUM_TICKS */
 	SHARE = 4,                 /* the second lane has at least a quarter of the time */
 };
 

@@ -6,6 +6,7 @@ set(GMP_FLOOR0
 )
 set(GMP_FLOOR0_HEADERS
 	base/base.h
+	base/policy.def
 )
 
 set(GMP_FLOOR1

@@ -4,5 +4,7 @@
 
 void lock(struct lock *l)
 {
+	for (int i = 0; l->word && i < SPIN_TICKS_MAX; i++)
+		;
 	l->word = 1;
 }
