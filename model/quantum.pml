@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model of the quanta of the second lane (PICK-4): a P runs Gs that an event made runnable before
+ * Model of the quanta of the yield lane (PICK-4): a P runs Gs that an event made runnable before
  * Gs that have yielded, and neither kind waits for longer than its bound.
  *
  * Sequential, in discrete time.  One process is the P: it picks a G, which runs for one of the
@@ -9,31 +9,31 @@
  * of GLOBAL_INTERVAL.  All times are multiples of 4, so that all divisions are exact.
  *
  * The runs differ in
- *   EVENTS  checks the bounds of the first lane
- *   FULL    with EVENTS: the second lane never becomes empty
- *   YIELDS  checks the bounds of the second lane; a G of a quantum may block, and another M
+ *   EVENTS  checks the bounds of the other lanes
+ *   FULL    with EVENTS: the yield lane never becomes empty
+ *   YIELDS  checks the bounds of the yield lane; a G of a quantum may block, and another M
  *           acquires the P
  *   LONG    with EVENTS: runs so long that an interval may exceed what CREDIT_MAX makes up for;
- *           with YIELDS: runs of the second lane so long that CREDIT_MIN limits what they cost
+ *           with YIELDS: runs of the yield lane so long that CREDIT_MIN limits what they cost
  *
  * Properties
  *   PICK-4: a quantum lasts for CREDIT_MAX and its last run at most  assertion in end_quantum
- *   PICK-5: while events wait for a time t in which they run, the second lane has at most
+ *   PICK-5: while events wait for a time t in which they run, the yield lane has at most
  *   CREDIT_MAX, two runs (the first is under way when the event arrives, the other ends a quantum),
  *   and t / 3                                                  assertion in pass, EVENTS FULL
  *   If the lane may become empty: also a run for each CHECK_TICKS of t
  *                                                              assertion in pass, EVENTS
- *   PICK-5: a G of the second lane that arrives after a check has found the lane empty waits for at
+ *   PICK-5: a G of the yield lane that arrives after a check has found the lane empty waits for at
  *   most four times the runs of its lane, plus CHECK_TICKS, an interval of events, and one more run
  *                                                              assertion in pass, YIELDS
  *   Any other: the same, plus a second interval, plus three times the overrun of the last quantum,
  *   at most -4 * CREDIT_MIN                                    assertion in pass, YIELDS
  *
- * Outside of quanta all runs of an interval count as equally long.  The second lane has its share
+ * Outside of quanta all runs of an interval count as equally long.  The yield lane has its share
  * only if an interval of events accrues less than CREDIT_MAX - DUE, so the runs of events in YIELDS
  * are short enough.
  *
- * Left out: the wait for the Gs that are in the first ring when a quantum becomes due, and that
+ * Left out: the wait for the Gs that are new when a quantum becomes due, and that
  * each G runs once in a quantum; the global queue and rounds (runq.pml); thieves, which count as
  * runs of the P; timers and pinned Gs; that an interval has at most twice the switches of the last
  * one, which makes intervals shorter.
@@ -91,7 +91,7 @@
 
 /* --- bounds --- */
 
-/* The longest interval in which the second lane has no run. */
+/* The longest interval in which the yield lane has no run. */
 #define INTERVAL_MAX (INTERVAL * EVENT_LONGEST)
 
 /* Three quarters of an overrun are charged, and a quarter of the time is added. */
@@ -99,7 +99,7 @@
 #define FIRST_WAIT (YIELD_SHARE * DUE + INTERVAL_MAX + EVENT_LONGEST)
 #define YIELDS_WAIT (FIRST_WAIT + OVERRUN_MAX + INTERVAL_MAX)
 
-/* Three times what the second lane may have for a time t of events: t / 3.  If a check finds the
+/* Three times what the yield lane may have for a time t of events: t / 3.  If a check finds the
  * lane empty, the last run of a quantum costs nothing.  The next quantum is then due after CHECK,
  * so there is one such run for each CHECK of the events at most. */
 #ifdef FULL
@@ -111,8 +111,8 @@
 
 /* --- the P --- */
 
-bool first;   /* the first ring holds a G */
-bool second;  /* the second ring does */
+bool first;   /* a lane of events or new Gs holds a G */
+bool second;  /* the yield lane does */
 bool quantum; /* ATTENTION_YIELDED */
 bool began;   /* drr.began is not 0 */
 short credit; /* drr.credit */
@@ -126,9 +126,9 @@ byte theirs;  /* yieldhead - drr.head */
 byte every = INTERVAL; /* drr.every */
 
 /* For the assertions. */
-short waited; /* EVENTS: by an event, three times; YIELDS: by a G of the second lane */
-bool fresh;   /* a check has found no G in the second lane, and none has run since */
-bool is_second; /* the G that runs is of the second lane */
+short waited; /* EVENTS: by an event, three times; YIELDS: by a G of the yield lane */
+bool fresh;   /* a check has found no G in the yield lane, and none has run since */
+bool is_second; /* the G that runs is of the yield lane */
 bool none;  /* no G runs */
 short length;
 
@@ -189,7 +189,7 @@ inline add_credit(n)
 #endif
 	credit = MAX(credit, least);
 	least = 0;
-#ifndef MUTANT_NO_QUANTUM /* the second lane starves */
+#ifndef MUTANT_NO_QUANTUM /* the yield lane starves */
 	if
 	:: credit >= DUE && !quantum ->
 #ifndef MUTANT_NO_BEGIN /* a quantum begins at the time of an earlier one, and has ended */

@@ -21,12 +21,13 @@
  *   BLOCKED  the owner enters blocking code; sysmon takes the P, and another M continues with it
  *   BACK     the owner also takes back the green thread that it has put last
  *   FRONT    the owner also puts in front of the ring
- *   ROUNDS   the ring is the second one: green threads yield into it, and it is run in rounds; the
- *            first thief has a second ring of its own, steals more than it runs, and takes rounds
+ *   ROUNDS   the ring is that of the yield lane: green threads yield into it, and it is run in
+ *            rounds; the first thief has such a ring of its own, steals more than it runs, and
+ *            takes rounds
  *   SLOW     with ROUNDS or FAIR: the P becomes slow, so each green thread that yields goes to the
  *            global queue, and a new round is one green thread; with FAIR it also becomes fast
  *            again, at any time
- *   FAIR     the order of the second lane: no thief, and memory without delay; green threads yield
+ *   FAIR     the order of the yield lane: no thief, and memory without delay; green threads yield
  *            again and again, on this P and on another one
  *
  * Properties
@@ -34,7 +35,7 @@
  *   a slot that is read has been written, and the green thread in it too
  *                                              assertion in run
  *   no more is copied than there is room       assertion in grab
- *   RUNQ-6: while a green thread waits in the second lane, each other one runs twice at most
+ *   RUNQ-6: while a green thread waits in the yield lane, each other one runs twice at most
  *                                              assertion in Lane
  *   if a check finds an empty ring, it was empty at some moment    assertion in Checker
  *   a check has no tail that is older than its head                assertion in Checker
@@ -43,13 +44,13 @@
  * each order is removed by one mutant.  Two of them also need a late load or store, which c11.inc
  * does not have: there the mutant swaps the two accesses.
  *
- * Left out: the wrap of the 32-bit counters; a P with both rings at a time (when each of them runs:
+ * Left out: the wrap of the 32-bit counters; a P with several lanes (when each of them runs:
  * quantum.pml); the order of green threads of two Ps; the choice of victims, the number of
  * attempts, and wakeups (wake.pml).
  *
  * Models:
  *   src/runq.h: runq_put runq_yield ring_get runq_get runq_get_yielded runq_take_back runnext_swap
- *   src/runq.h: ring_len runq_first_len runq_second_len runq_len
+ *   src/runq.h: ring_holds ring_len runq_ready_len runq_len
  *   src/runq.c: runq_put_slow runq_put_first take_yielded spill_yielded_locked runq_yield_slow
  *   src/runq.c: runq_flush_yielded_locked runq_get_round ring_grab ring_steal runq_steal
  *   src/runq.c: gq_put_yielded lane_take gq_get_yielded
@@ -541,7 +542,7 @@ inline runnext_swap(gp, former)
 #endif
 
 #ifdef SECOND
-/* --- the second ring --- */
+/* --- the yield lane --- */
 
 /* Under the lock: what the other threads see of it. */
 inline count_yields()
@@ -1016,7 +1017,7 @@ proctype Thief(byte me)
 }
 #endif
 
-/* --- the order of the second lane --- */
+/* --- the order of the yield lane --- */
 
 #ifdef FAIR
 bool waits[GREENS + 1]; /* in the lane */

@@ -27,22 +27,23 @@ static void begin_interval(struct p *pp, uint64_t now)
 
 	t->since = now;
 	t->from = (uint32_t)pp->count.switches;
-	t->head = (uint32_t)ld_rlx(&pp->yieldhead);
+	t->head = (uint32_t)ld_rlx(&pp->head[LANE_YIELD]);
 	t->check_at = t->from + t->every;
-	if (t->due) /* earlier, if the first ring reaches the mark */
+	if (t->due) /* earlier, if LANE_NEW reaches the mark */
 		t->check_at =
 			t->from +
-			max_of(min_of(t->mark - (uint32_t)ld_rlx(&pp->runqhead), t->every), 1u);
+			max_of(min_of(t->mark - (uint32_t)ld_rlx(&pp->head[LANE_NEW]), t->every),
+			       1u);
 }
 
-/* Do Gs of the second lane wait that a quantum of pp would run?  With chaos every step draws from
+/* Do Gs of the yield lane wait that a quantum of pp would run?  With chaos every step draws from
  * all Gs, and a quantum would prefer some. */
 static bool yielded_wait(struct p *pp)
 {
-	return !chaos_on() && (runq_second_len(pp) || ld_rlx(&sched.gqyields));
+	return !chaos_on() && (ring_len(pp, LANE_YIELD) || ld_rlx(&sched.gqyields));
 }
 
-/* If a quantum is due, begin it once the Gs have run that were then in the first lane. */
+/* If a quantum is due, begin it once the Gs have run that were new then. */
 static void begin_if_due(struct p *pp)
 {
 	struct drr *t = &pp->drr;
@@ -54,20 +55,20 @@ static void begin_if_due(struct p *pp)
 	}
 	if (!t->due) {
 		t->next = next;
-		t->mark = pp->runqtail;
+		t->mark = pp->tail[LANE_NEW];
 	} else if (t->next && t->next != next) { /* it has run, or another G has moved it */
 		t->next = NULL;
-		t->mark = pp->runqtail;
+		t->mark = pp->tail[LANE_NEW];
 	}
-	t->due = t->next || (int32_t)((uint32_t)ld_rlx(&pp->runqhead) - t->mark) < 0;
+	t->due = t->next || (int32_t)((uint32_t)ld_rlx(&pp->head[LANE_NEW]) - t->mark) < 0;
 	if (t->due)
 		return;
 	t->began = 0; /* quantum_next reads the clock */
 	or_rlx(&pp->attention, ATTENTION_YIELDED);
 }
 
-/* PICK-4: the Gs of the second lane, of which some wait, have run `theirs` of `runs` times in an
- * interval of `used`.  They ran while the first ring was empty, so that leaves no negative
+/* PICK-4: the Gs of the yield lane, of which some wait, have run `theirs` of `runs` times in an
+ * interval of `used`.  They ran while the other lanes were empty, so that leaves no negative
  * credit. */
 static void add_credit(struct p *pp, int64_t used, uint32_t theirs, uint32_t runs)
 {
@@ -94,7 +95,7 @@ static void set_pace(struct p *pp, int64_t each)
 	slow &= ld_rlx(&sched.procs) > 1;
 	/* RUNQ-6: the Gs in the ring are older than all that go to the global queue now */
 	if (slow && !pp->slow && !ld_rlx(&sched.gqyields))
-		pp->round_end = pp->yieldtail;
+		pp->round_end = pp->tail[LANE_YIELD];
 	pp->slow = slow;
 	pp->yield_room = pp->in_order || pp->slow ? 0 : RUNQ_SIZE;
 }
@@ -131,7 +132,7 @@ void pick_begin(struct p *pp)
 			and_rlx(&pp->attention, ~(uint32_t)ATTENTION_YIELDED);
 	} else if (runs && yielded_wait(pp)) {
 		add_credit(pp, estimate(pp, max_of((int64_t)(now - t->since), INT64_C(0)), runs),
-			   min_of((uint32_t)ld_rlx(&pp->yieldhead) - t->head, runs), runs);
+			   min_of((uint32_t)ld_rlx(&pp->head[LANE_YIELD]) - t->head, runs), runs);
 	}
 	begin_interval(pp, now);
 	/* no later, or frequent hand-offs would postpone it indefinitely */
@@ -150,8 +151,8 @@ static void end_interval(struct p *pp, uint64_t now, bool whole)
 	if (whole && (used > CHECK_TICKS || t->every < GLOBAL_INTERVAL))
 		set_pace(pp, used / runs);
 	if (yielded_wait(pp)) {
-		add_credit(pp, used, min_of((uint32_t)ld_rlx(&pp->yieldhead) - t->head, runs),
-			   runs);
+		add_credit(pp, used,
+			   min_of((uint32_t)ld_rlx(&pp->head[LANE_YIELD]) - t->head, runs), runs);
 	} else {
 		t->credit = 0;
 		t->due = false;
@@ -188,14 +189,14 @@ static void end_quantum(struct p *pp, uint64_t now)
 	begin_interval(pp, now);
 }
 
-/* How many Gs of the second lane wait that pp would run in a round. */
+/* How many Gs of the yield lane wait that pp would run in a round. */
 static uint32_t waiting_for_quantum(struct p *pp)
 {
 	uint32_t global = ld_rlx(&sched.gqyields);
 
 	if (global)
 		global = global / (uint32_t)max_of(ld_rlx(&sched.procs), 1) + 1;
-	return runq_second_len(pp) + global;
+	return ring_len(pp, LANE_YIELD) + global;
 }
 
 noinline struct g *quantum_next(struct p *pp)
@@ -216,7 +217,7 @@ noinline struct g *quantum_next(struct p *pp)
 	}
 	and_rlx(&pp->attention, ~(uint32_t)ATTENTION_YIELDED);
 	end_quantum(pp, now);
-	if (runq_first_len(pp) && yielded_wait(pp)) {
+	if (runq_ready_len(pp) && yielded_wait(pp)) {
 		begin_if_due(pp); /* each has run once, and time is left */
 		begin_interval(pp, now);
 	}
@@ -228,7 +229,8 @@ noinline struct g *quantum_next(struct p *pp)
 /* Grows by one with each G that is taken from a ring of pp. */
 static uint32_t heads_of(struct p *pp)
 {
-	return (uint32_t)ld_rlx(&pp->runqhead) + (uint32_t)ld_rlx(&pp->yieldhead);
+	return (uint32_t)ld_rlx(&pp->head[LANE_EVENT]) + (uint32_t)ld_rlx(&pp->head[LANE_NEW]) +
+	       (uint32_t)ld_rlx(&pp->head[LANE_YIELD]);
 }
 
 /*

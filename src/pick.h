@@ -7,7 +7,7 @@
  * Invariants
  *   PICK-1  The G in runnext inherits the quantum of the G that made it runnable.  The clock is
  *           read once in INHERIT_MAX such switches in a row; once about QUANTUM_TICKS have passed,
- *           the G in runnext moves to the tail of the second ring (in replayed runs after
+ *           the G in runnext moves to the tail of the yield lane (in replayed runs after
  *           INHERIT_MAX).  Two Gs that wake each other therefore share one quantum and cannot
  *           starve the rings.
  *   PICK-2  Contention: a spinning M probes other Ps with exponential backoff, since each probe of
@@ -15,37 +15,38 @@
  *           P that will soon have emptied its rings at its present rate.
  *   PICK-3  Fairness of the global queue and of the poller: after GLOBAL_INTERVAL switches, or
  *           about CHECK_TICKS if that is earlier, a P polls, and takes up to GLOBAL_CHECK_BATCH Gs
- *           of events and new Gs of the global queue.  Such a G reaches the tail of a first ring
+ *           of events and new Gs of the global queue.  Such a G reaches the tail of its lane
  *           after about two switches per G ahead of it, even if no ring ever becomes empty.  The
  *           interval, in switches, is CHECK_TICKS divided by the mean run time in the last
  *           interval; it at most doubles, up to GLOBAL_INTERVAL.
- *   -       If the G that ran last was taken by a check, and runnext or the first ring holds a G, a
- *           check takes none: two such Gs never run in a row, nor with only Gs of timers and pinned
- *           Gs between them.  Otherwise the first lane would starve while each switch is a check:
- *           shortly before a quantum (PICK-4), or while Gs run for about CHECK_TICKS / 2 or more.
+ *   -       If a check took the G that ran last, and pp has a G of an event or a new one, a check
+ *           takes none: two such Gs never run in a row, nor with only Gs of timers and pinned Gs
+ *           between them.  Otherwise the lanes would starve while each switch is a check: shortly
+ *           before a quantum (PICK-4), or while Gs run for about CHECK_TICKS / 2 or more.
  *   -       A thread without a P that enqueues a G while no P is idle asks one P to check at its
  *           next switch outside of a quantum (ATTENTION_CHECK); sysmon asks each P that makes few
  *           switches between two polls of its own.
- *   PICK-4  Deficit round robin: the first ring runs before the second one (runq.h), and neither
- *           starves.  While Gs of the second lane (second ring and LANE_YIELD) wait, each check of
- *           PICK-3 adds a quarter of the time of the P to their credit.  What they run while the
- *           first ring is empty reduces it, but not below 0.  At CHECK_TICKS / 4 a quantum of the
- *           second lane is due: its Gs run before timers, the poller and all other Gs, until the
- *           credit is used or each has run once.
- *   -       When a quantum becomes due, the tail of the first ring is marked; if runnext held a G,
- *           again at the first check that does not find that G there.  The quantum begins with the
- *           switch after the first check at which all Gs before the mark have left the ring.  So a
- *           G that spawns and yields repeatedly waits for the Gs that it has spawned, as in one
- *           ring: it cannot make Gs faster than they run.
+ *   PICK-4  Deficit round robin: the lanes of events and new Gs run before the yield lane (runq.h),
+ *           and none starves.  While Gs of the yield lane (of the P or of the global queue) wait,
+ *           each check of PICK-3 adds a quarter of the time of the P to their credit.  What they
+ *           run while the others are empty reduces it, but not below 0.  At CHECK_TICKS / 4 a
+ *           quantum of the yield lane is due: its Gs run before timers, the poller and all other
+ *           Gs, until the credit is used or each has run once.
+ *   -       When a quantum becomes due, the tail of LANE_NEW is marked; if runnext held a G, again
+ *           at the first check that does not find that G there.  The quantum begins with the switch
+ *           after the first check at which all Gs before the mark have left the ring.  So a G that
+ *           spawns and yields repeatedly waits for the Gs that it has spawned: it cannot make Gs
+ *           faster than they run.
  *   PICK-5  A G of an event waits for the rest of the present run, the events before it and a third
  *           of their time, and one quantum: QUANTUM_TICKS and the run in which they end.  If the
- *           second lane becomes empty between quanta, each CHECK_TICKS of events may add one run.
- *   -       A G that has yielded waits for the first lane when a quantum becomes due (and its ring
- *           once more, if runnext held a G); four times the runs before it in the second lane;
+ *           yield lane becomes empty between quanta, each CHECK_TICKS of events may add one run.
+ *   -       A G that has yielded waits for the new Gs when a quantum becomes due (and those of a
+ *           while later, if runnext held a G), of which every 4th G is one while events come; four
+ *           times the runs before it in the yield lane;
  *           CHECK_TICKS, two intervals of PICK-3 and one run; three times what the last run of the
  *           last quantum took beyond its end (20 QUANTUM_TICKS at most).  The first G after a check
  *           that found the lane empty waits for one interval, and not for the last of these.
- *   -       The credit is capped at QUANTUM_TICKS, so the second lane has its quarter only while an
+ *   -       The credit is capped at QUANTUM_TICKS, so the yield lane has its quarter only while an
  *           interval and the run after it take up to 3 QUANTUM_TICKS.  Quanta are timed.  Between
  *           quanta each run of an interval is charged its mean run time, and no clock is read
  *           between two checks, except when an M acquires the P.  Verified by model/quantum.pml.
@@ -99,7 +100,7 @@ static noinline void runnext_expire(struct p *pp)
 		runq_yield(pp, gp);
 }
 
-/* Take the next G of pp's first lane: runnext, then the first ring.  Owner only. */
+/* Take the next G of pp that has not yielded: runnext, then of an event or new.  Owner only. */
 static inline struct g *first_work(struct p *pp)
 {
 	struct g *gp;
@@ -117,7 +118,7 @@ static inline struct g *first_work(struct p *pp)
 	return runq_get(pp);
 }
 
-/* Take the next G that a busy P runs: of the first lane, then of the second one.  Owner only. */
+/* Take the next G that a busy P runs: then of the yield lane.  Owner only. */
 static inline struct g *local_work(struct p *pp)
 {
 	struct g *gp = first_work(pp);
@@ -125,8 +126,8 @@ static inline struct g *local_work(struct p *pp)
 	return gp ? gp : runq_get_yielded(pp);
 }
 
-/* Take one G of the global queue that has not yielded, and move up to most - 1 more to pp's first
- * ring.  Owner only. */
+/* Take one G of the global queue that has not yielded, and move up to most - 1 more to pp's
+ * lanes.  Owner only. */
 struct g *from_global(struct p *pp, unsigned most);
 
 /* PICK-3: is the next check due?  Owner only. */
@@ -135,14 +136,14 @@ static inline bool check_is_due(struct p *pp)
 	return (int32_t)((uint32_t)pp->count.switches - pp->drr.check_at) >= 0;
 }
 
-/* PICK-3: must a G of the first lane run before another one of the global queue? */
+/* PICK-3: must a G of pp run before another one of the global queue? */
 static inline bool pick_alternates(struct p *pp)
 {
 	return (uint32_t)pp->count.switches - pp->drr.took <= 1 &&
-	       (runq_first_len(pp) || ld_rlx(&pp->runnext));
+	       (runq_ready_len(pp) || ld_rlx(&pp->runnext));
 }
 
-/* PICK-3: a G of a timer, or a pinned one, runs next, and no G of the first lane. */
+/* PICK-3: a G of a timer, or a pinned one, runs next, and none of the P's lanes. */
 static inline void pick_passes_by(struct p *pp)
 {
 	if (pick_alternates(pp))

@@ -17,16 +17,16 @@ struct drr {
 	uint32_t every; /* so many switches after it the next check is due */
 	uint32_t from;  /* the count of switches then */
 	uint32_t took;  /* PICK-3: that count when a check last took a G of the global queue */
-	uint32_t head;  /* yieldhead then; less by the Gs of the second lane that passed it by */
+	uint32_t head;  /* head[LANE_YIELD] then; less by the Gs of that lane that passed it by */
 	uint64_t since; /* the time then */
 	uint64_t began; /* PICK-4: the start of the quantum */
 	uint64_t end;   /* PICK-4: no G of the quantum begins to run after it */
-	int64_t credit; /* PICK-4: how long the second lane must run beside the first ring */
+	int64_t credit; /* PICK-4: how long the yield lane must run before the others */
 	const struct g *next; /* PICK-4: runnext when a quantum became due, while it is there */
-	uint32_t mark;     /* PICK-4: runqtail when a quantum became due, or when next was gone */
-	uint32_t left;     /* PICK-4: so many Gs may still run in the quantum */
+	uint32_t mark; /* PICK-4: tail[LANE_NEW] when a quantum became due, or when next was gone */
+	uint32_t left; /* PICK-4: so many Gs may still run in the quantum */
 	uint32_t check_at; /* PICK-3: count.switches, the lower half, when the next check is due */
-	bool due;          /* PICK-4: a quantum begins once runqhead has reached mark */
+	bool due;          /* PICK-4: a quantum begins once head[LANE_NEW] has reached mark */
 };
 
 /* SOURCE-1: Gs that timers made ready, in front of the ring. */

@@ -63,7 +63,7 @@ enum {
 	/* PICK-3 at the next switch: the P has switched only a few times for a while, or a G in the
 	 * global queue must not wait longer.  Set by sched_ask_check. */
 	ATTENTION_CHECK = 1 << 6,
-	/* A quantum of the second lane is due: PICK-4.  Set and cleared by pick.c. */
+	/* A quantum of the yield lane is due: PICK-4.  Set and cleared by pick.c. */
 	ATTENTION_YIELDED = 1 << 7,
 	/* Work of the next switch: no checkpoint yields for it.  A yield would move a G of an event
 	 * behind all Gs that have yielded, for a bit that its wakeup may have set itself; and a G

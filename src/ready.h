@@ -5,16 +5,17 @@
  *   made runnable by          goes to                        is an M woken, if a P is idle?
  *    a G, a single G           runnext of this P              no, except for the former runnext,
  *                                                             which moves to the ring
- *    a G, several Gs           the first ring, in order       yes
- *    the poller                the first ring, in order       from WAKE_MIN Gs on
+ *    a G, several Gs           the event lane, in order       yes
+ *    the poller                the event lane, in order       from WAKE_MIN Gs on
  *    a timer                   its front, in order            from WAKE_MIN_DUE Gs; from WAKE_MIN,
  *                                                             if some are there 10 us later
  *    a thread without a P      the global queue               yes; otherwise a P is asked to check
  *                                                             that queue (PICK-3)
- *    itself: it yields         the second ring                no
+ *    itself: it yields         the yield lane                 no
  *
- * A P without runnext (variant/variant.h) has only the first ring, and puts a single G at its tail
- * too.  Gs of timers go to the tail there, and on any P if no other G waits or the ring is full.
+ * A G that has not run goes to the lane of new Gs instead of the event lane.  A P without runnext
+ * (variant/variant.h) has only the event lane, and puts a single G at its tail too.  Gs of timers
+ * go to the tail there, and on any P if no other G waits or the ring is full.
  *
  * The story of scheduling: sched.h.  The wakeup protocol, of which wake_if_idle and wakep are the
  * submitter's side, is in idle.h.

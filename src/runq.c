@@ -63,17 +63,18 @@ static void gq_put_batch(struct p *pp, struct g **batch, uint32_t n)
 
 /* Move the oldest RUNQ_BATCH Gs to the global queue, where idle Ps find them, and gp behind them,
  * so that FIFO order is kept.  Not half of the ring: the batch may be on the stack of a G. */
-noinline void runq_put_slow(struct p *pp, struct g *gp, uint64_t head, uint32_t tail)
+noinline void runq_put_slow(struct p *pp, struct g *gp, enum lane lane)
 {
 	struct g *batch[RUNQ_BATCH + 1];
-	uint32_t n = min_of((tail - (uint32_t)head) / 2, (uint32_t)RUNQ_BATCH);
+	uint64_t head = ld_acq(&pp->head[lane]); /* ORD(runq.take) */
+	uint32_t n = min_of((pp->tail[lane] - (uint32_t)head) / 2, (uint32_t)RUNQ_BATCH);
 
 	for (uint32_t i = 0; i < n; i++)
-		batch[i] = ld_rlx(&pp->runq[(head + i) % RUNQ_SIZE]);
+		batch[i] = ld_rlx(&pp->ring[lane][(head + i) % RUNQ_SIZE]);
 	if (!ld_rlx(&pp->shared)) {
-		st_rlx(&pp->runqhead, head + n);
-	} else if (!cas_rel(&pp->runqhead, &head, head + n)) { /* ORD(runq.take) */
-		runq_put(pp, gp);                              /* a thief made room */
+		st_rlx(&pp->head[lane], head + n);
+	} else if (!cas_rel(&pp->head[lane], &head, head + n)) { /* ORD(runq.take) */
+		runq_put(pp, gp);                                /* a thief made room */
 		return;
 	}
 	batch[n] = gp;
@@ -86,18 +87,20 @@ noinline void runq_put_slow(struct p *pp, struct g *gp, uint64_t head, uint32_t 
 
 bool runq_put_first(struct p *pp, struct glist *list, uint32_t *end)
 {
+	uint64_t *head_of = &pp->head[LANE_EVENT];
+
 	for (;;) {
-		uint64_t head = ld_acq(&pp->runqhead); /* ORD(runq.take) */
+		uint64_t head = ld_acq(head_of); /* ORD(runq.take) */
 		uint64_t first = head + TAKEN_BACK - list->n;
 		uint32_t at = (uint32_t)first;
 
-		if (pp->runqtail - (uint32_t)head + list->n > pp->room)
+		if (pp->tail[LANE_EVENT] - (uint32_t)head + list->n > pp->room)
 			return false;
 		for (struct g *gp = list->head; gp; gp = gp->schedlink)
-			st_rlx(&pp->runq[at++ % RUNQ_SIZE], gp);
+			st_rlx(&pp->ring[LANE_EVENT][at++ % RUNQ_SIZE], gp);
 		if (!ld_rlx(&pp->shared))
-			st_rlx(&pp->runqhead, first);
-		else if (!cas_rel(&pp->runqhead, &head, first)) /* ORD(runq.take) */
+			st_rlx(head_of, first);
+		else if (!cas_rel(head_of, &head, first)) /* ORD(runq.take) */
 			continue; /* a thief has taken some, so the slots differ */
 		*end = at;
 		*list = (struct glist){ .external = list->external };
@@ -105,29 +108,29 @@ bool runq_put_first(struct p *pp, struct glist *list, uint32_t *end)
 	}
 }
 
-/* --- the second ring --- */
+/* --- Gs that have yielded --- */
 
-/* Take up to RUNQ_BATCH of the oldest Gs of the second ring.  Returns how many.  Owner only. */
+/* Take up to RUNQ_BATCH of the oldest Gs of LANE_YIELD.  Returns how many.  Owner only. */
 static uint32_t take_yielded(struct p *pp, struct g **out)
 {
-	uint64_t head = ld_rlx(&pp->yieldhead);
+	uint64_t *head_of = &pp->head[LANE_YIELD];
+	uint64_t head = ld_rlx(head_of);
 
 	for (;;) {
-		uint32_t n = min_of(pp->yieldtail - (uint32_t)head, (uint32_t)RUNQ_BATCH);
+		uint32_t n = min_of(pp->tail[LANE_YIELD] - (uint32_t)head, (uint32_t)RUNQ_BATCH);
 
 		for (uint32_t i = 0; i < n; i++)
-			out[i] = ld_rlx(&pp->yielded[(head + i) % RUNQ_SIZE]);
+			out[i] = ld_rlx(&pp->ring[LANE_YIELD][(head + i) % RUNQ_SIZE]);
 		if (!ld_rlx(&pp->shared))
-			st_rlx(&pp->yieldhead, head + n);
-		else if (n && !cas_rel(&pp->yieldhead, &head, head + n)) /* ORD(runq.take) */
+			st_rlx(head_of, head + n);
+		else if (n && !cas_rel(head_of, &head, head + n)) /* ORD(runq.take) */
 			continue;
 		pp->drr.head += n; /* they have not run */
 		return n;
 	}
 }
 
-/* Move up to RUNQ_BATCH of the oldest Gs of the second ring to the global queue.  Returns how
- * many. */
+/* Move up to RUNQ_BATCH of the oldest Gs of LANE_YIELD to the global queue.  Returns how many. */
 static uint32_t spill_yielded_locked(struct p *pp)
 {
 	struct g *batch[RUNQ_BATCH];
@@ -144,11 +147,11 @@ void runq_flush_yielded_locked(struct p *pp)
 		;
 }
 
-/* RUNQ-6: are Gs of the present round in the second ring?  An end that is left over from an earlier
+/* RUNQ-6: are Gs of the present round in LANE_YIELD?  An end that is left over from an earlier
  * round is behind the head. */
 static bool in_round(struct p *pp)
 {
-	return pp->round_end - (uint32_t)ld_rlx(&pp->yieldhead) - 1 < RUNQ_SIZE;
+	return pp->round_end - (uint32_t)ld_rlx(&pp->head[LANE_YIELD]) - 1 < RUNQ_SIZE;
 }
 
 noinline void runq_yield_slow(struct p *pp, struct g *gp)
@@ -175,24 +178,26 @@ noinline struct g *runq_get_round(struct p *pp)
 {
 	struct g *gp = NULL;
 
-	if (in_round(pp) && (gp = ring_get(pp, &pp->yieldhead, pp->yieldtail, pp->yielded)))
+	if (in_round(pp) && (gp = ring_get(pp, LANE_YIELD)))
 		return gp;
 	lock(&sched.lock, LR_SCHED);
 	runq_flush_yielded_locked(pp);
 	if (sched.gqyields)
 		gp = gq_get_yielded(pp, pp->slow ? 1 : RUNQ_SIZE);
 	unlock(&sched.lock, LR_SCHED);
-	pp->round_end = pp->yieldtail;
+	pp->round_end = pp->tail[LANE_YIELD];
 	return gp;
 }
 
 /* --- stealing --- */
 
-/* RUNQ-3: take the older half of a ring into `out`, a ring of the thief, from `at` on.  Returns how
- * many. */
-static uint32_t ring_grab(uint64_t *head_of, uint32_t *tail_of, struct g **ring, struct g **out,
-			  uint32_t at)
+/* RUNQ-3: take the older half of a lane of victim into `out`, a ring of the thief, from `at` on.
+ * Returns how many. */
+static uint32_t ring_grab(struct p *victim, enum lane lane, struct g **out, uint32_t at)
 {
+	uint64_t *head_of = &victim->head[lane];
+	uint32_t *tail_of = &victim->tail[lane];
+
 	for (;;) {
 		uint64_t head = ld_acq(head_of); /* ORD(runq.take): a tail that is not older */
 		int32_t all = (int32_t)(ld_acq(tail_of) - (uint32_t)head); /* ORD(runq.publish) */
@@ -203,26 +208,26 @@ static uint32_t ring_grab(uint64_t *head_of, uint32_t *tail_of, struct g **ring,
 		if (n > RUNQ_SIZE / 2) /* the tail is a whole round newer */
 			continue;
 		for (uint32_t i = 0; i < n; i++)
-			st_rlx(&out[(at + i) % RUNQ_SIZE], ld_rlx(&ring[(head + i) % RUNQ_SIZE]));
+			st_rlx(&out[(at + i) % RUNQ_SIZE],
+			       ld_rlx(&victim->ring[lane][(head + i) % RUNQ_SIZE]));
 		if (cas_seq(head_of, &head, head + n)) /* ORD(runq.take) */
 			return n;
 	}
 }
 
-/* Move the older half of a ring of a victim to the same ring of pp, which is empty.  Returns the
+/* Move the older half of a lane of victim to the same lane of pp, which is empty.  Returns the
  * oldest G, to run at once; the others are published. */
-static struct g *ring_steal(struct p *pp, uint64_t *head_of, uint32_t *tail_of, struct g **ring,
-			    uint32_t *own_tail_of, struct g **own)
+static struct g *ring_steal(struct p *pp, struct p *victim, enum lane lane)
 {
 	/* pp's ring is empty, so the slot before its tail is free too */
-	uint32_t tail = *own_tail_of;
-	uint32_t n = ring_grab(head_of, tail_of, ring, own, tail - 1);
+	uint32_t tail = pp->tail[lane];
+	uint32_t n = ring_grab(victim, lane, pp->ring[lane], tail - 1);
 
 	if (n == 0)
 		return NULL;
-	struct g *gp = ld_rlx(&own[(tail - 1) % RUNQ_SIZE]);
+	struct g *gp = ld_rlx(&pp->ring[lane][(tail - 1) % RUNQ_SIZE]);
 
-	st_rel(own_tail_of, tail + n - 1); /* ORD(runq.publish) */
+	st_rel(&pp->tail[lane], tail + n - 1); /* ORD(runq.publish) */
 	bump(&pp->count.stolen, n - 1);
 	return gp;
 }
@@ -233,12 +238,11 @@ struct g *runq_steal(struct p *pp, struct p *victim, bool next)
 
 	if (!ld_acq(&victim->open)) /* ORD(p.open) */
 		return NULL;
-	if ((gp = ring_steal(pp, &victim->runqhead, &victim->runqtail, victim->runq, &pp->runqtail,
-			     pp->runq)))
+	if ((gp = ring_steal(pp, victim, LANE_EVENT)) || (gp = ring_steal(pp, victim, LANE_NEW)))
 		return gp;
-	if ((gp = ring_steal(pp, &victim->yieldhead, &victim->yieldtail, victim->yielded,
-			     &pp->yieldtail, pp->yielded))) {
-		pp->round_end = pp->yieldtail; /* RUNQ-6: they run before Gs that yield now */
+	if ((gp = ring_steal(pp, victim, LANE_YIELD))) {
+		/* RUNQ-6: they run before Gs that yield now */
+		pp->round_end = pp->tail[LANE_YIELD];
 		return gp;
 	}
 	gp = next ? ld_rlx(&victim->runnext) : NULL;
@@ -275,10 +279,9 @@ void runq_spill(struct p *victim)
 	if (!ld_acq(&victim->open)) /* ORD(p.open) */
 		return;
 	lock(&sched.lock, LR_SCHED);
-	while ((n = ring_grab(&victim->runqhead, &victim->runqtail, victim->runq, batch, 0)))
-		gq_put_late(batch, n, false);
-	while ((n = ring_grab(&victim->yieldhead, &victim->yieldtail, victim->yielded, batch, 0)))
-		gq_put_late(batch, n, true);
+	for (enum lane lane = LANE_EVENT; lane < LANES; lane++)
+		while ((n = ring_grab(victim, lane, batch, 0)))
+			gq_put_late(batch, n, lane == LANE_YIELD);
 	next = ld_rlx(&victim->runnext);
 	if (next && cas_seq(&victim->runnext, &next, (struct g *)NULL)) /* ORD(runnext) */
 		gq_put_late(&next, 1, false);
@@ -296,14 +299,14 @@ void runq_spill(struct p *victim)
  * instead of 264 (G-3 of g.h).
  */
 
-static uint32_t gq_takes; /* (l) counts takes while LANE_RUN and LANE_NEW hold Gs */
+static uint32_t gq_takes; /* (l) counts takes while LANE_EVENT and LANE_NEW hold Gs */
 
 static size_t lane_bytes[LANES];
 
 int gq_init(uint32_t limit)
 {
 	static const uint32_t sizes[LANES] = {
-		[LANE_RUN] = sizeof(struct g *),
+		[LANE_EVENT] = sizeof(struct g *),
 		[LANE_NEW] = sizeof(struct unstarted),
 		[LANE_YIELD] = sizeof(struct g *),
 	};
@@ -351,7 +354,7 @@ static void gq_grow(struct gqueue *q)
 
 static enum lane lane_of(const struct g *gp)
 {
-	return ld_rlx(&gp->stack) || variant_has_one_lane() ? LANE_RUN : LANE_NEW;
+	return ld_rlx(&gp->stack) || variant_has_one_lane() ? LANE_EVENT : LANE_NEW;
 }
 
 /* Append an entry, which the caller fills. */
@@ -368,7 +371,7 @@ void gq_put(struct g *gp)
 	enum lane lane = lane_of(gp);
 	void *entry = gq_new_entry(&sched.gq[lane]);
 
-	if (lane == LANE_RUN)
+	if (lane == LANE_EVENT)
 		*(struct g **)entry = gp;
 	else
 		*(struct unstarted *)entry = (struct unstarted){ .arg = gp };
@@ -376,7 +379,7 @@ void gq_put(struct g *gp)
 
 void gq_put_yielded(struct g *gp)
 {
-	if (!variant_has_second_ring()) {
+	if (!variant_has_yield_lane()) {
 		gq_put(gp);
 		return;
 	}
@@ -417,9 +420,9 @@ static struct g *lane_take(struct p *pp, enum lane lane, uint32_t *unused)
 /* RUNQ-5.  gq_events is not 0. */
 static struct g *gq_take(struct p *pp, uint32_t *unused)
 {
-	bool new = sched.gq[LANE_NEW].n && (!sched.gq[LANE_RUN].n || ++gq_takes % NEW_EVERY == 0);
+	bool new = sched.gq[LANE_NEW].n && (!sched.gq[LANE_EVENT].n || ++gq_takes % NEW_EVERY == 0);
 
-	return lane_take(pp, new ? LANE_NEW : LANE_RUN, unused);
+	return lane_take(pp, new ? LANE_NEW : LANE_EVENT, unused);
 }
 
 /* After a burst: discard the pages of an empty large ring. */
@@ -452,7 +455,7 @@ struct g *gq_get(struct p *pp, unsigned most)
 }
 
 /* Take one G of LANE_YIELD, which is not empty, to run, and move more, up to `most` in all and a
- * fair share, to pp's second ring, which is empty. */
+ * fair share, to the same lane of pp, which is empty. */
 static struct g *gq_get_yielded(struct p *pp, unsigned most)
 {
 	uint32_t all = sched.gqyields, unused = 0;
@@ -463,10 +466,10 @@ static struct g *gq_get_yielded(struct p *pp, unsigned most)
 	st_rlx(&sched.gqn, sched.gqn - n);
 	pp->drr.head--; /* it runs without having been in the ring */
 	while (--n > 0) {
-		uint32_t tail = pp->yieldtail;
+		uint32_t tail = pp->tail[LANE_YIELD];
 
-		st_rlx(&pp->yielded[tail % RUNQ_SIZE], lane_take(pp, LANE_YIELD, &unused));
-		st_rel(&pp->yieldtail, tail + 1); /* ORD(runq.publish) */
+		st_rlx(&pp->ring[LANE_YIELD][tail % RUNQ_SIZE], lane_take(pp, LANE_YIELD, &unused));
+		st_rel(&pp->tail[LANE_YIELD], tail + 1); /* ORD(runq.publish) */
 	}
 	gq_shrink(&sched.gq[LANE_YIELD]);
 	return gp;

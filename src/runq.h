@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Run queues: two lock-free FIFO rings per P with work stealing, and the global queue.
+ * Run queues: three lock-free FIFO rings per P with work stealing, and the global queue.
  *
- * The first ring holds Gs that an event or a spawn made runnable.  The second ring holds Gs that
- * have used CPU time since: they have yielded, or have used the quantum that runnext inherits.
- * (A preempted G that yields goes to the global queue.)  A P runs the first ring before the second
- * one (PICK-5 of pick.h has the bounds), so the latency of an event does not depend on the number
- * of Gs that compute.
+ * A P, and the global queue, have three lanes: LANE_EVENT for Gs that an event made runnable,
+ * LANE_NEW for Gs that have not run, LANE_YIELD for Gs that have used CPU time since: they have
+ * yielded, or used the quantum that runnext inherits.  (A preempted G that yields goes to the
+ * global queue.)  A P runs the first two lanes before the yield lane (bounds: PICK-5 of pick.h), so
+ * the latency of an event depends neither on the number of Gs that compute nor of Gs that begin.
  *
- * A ring has 2048 pointers.  Its owner puts at the tail; the owner and thieves take at the head.
- * Pointers in an array, not links through the Gs, so looking ahead touches no G.
+ * A lane of a P is a ring of 2048 pointers, not links through the Gs, so looking ahead touches no
+ * G.  Its owner puts at the tail; the owner and thieves take at the head.
  *
  * Invariants, RUNQ-1 to RUNQ-3 of each ring
  *   RUNQ-1  tail - head <= 2048 as the owner reads them; slots head..tail-1 hold Gs.
@@ -17,14 +17,14 @@
  *   RUNQ-3  A G belongs to the thread whose compare-and-swap moved head past it.
  *   RUNQ-4  Only the owner sets runnext to a G; thieves set it to NULL, by compare-and-swap.  If
  *           the owner reads NULL, a plain store is therefore enough.                  ORD(runnext)
- *   RUNQ-5  In the global queue Gs that an event made runnable go before new ones; while both lanes
- *           hold some, one of NEW_EVERY that are taken is new.
+ *   RUNQ-5  Gs that an event made runnable go before new ones; while a P, or the global queue, has
+ *           some of both, one of NEW_EVERY that are taken is new.
  *   RUNQ-6  Gs that have yielded are served round-robin.  While LANE_YIELD of the global queue
- *           holds some, each P runs its second ring in rounds.  At the end of a round the ring
- *           holds only Gs that have yielded since its start; they move to the tail of LANE_YIELD,
- *           and the Gs of the next round are taken from its head.  While a G waits, each other G of
- *           its P runs twice at most: a G that yields while the ring is full goes to the global
- *           queue.  If the Gs of the P run for long (PICK-3), a round is one G.
+ *           holds some, each P runs its own in rounds.  At the end of a round the ring has only Gs
+ *           that have yielded since its start; they move to the tail of LANE_YIELD, and the Gs of
+ *           the next round are taken from its head.  While a G waits, each other G of its P runs
+ *           twice at most: a G that yields while the ring is full goes to the global queue.  If the
+ *           Gs of the P run for long (PICK-3), a round is one G.
  *
  * Protocol
  *   owner puts       1 read head (acquire)       2 if full: move the oldest to the global queue
@@ -47,15 +47,15 @@
  * at a step of the scheduler (ATTENTION_SHARE).  If its G computes, sysmon first gives the P to
  * another M (monitor/preempt.h).  Thieves read `open` before all else (acquire).  ORD(p.open)
  *
- * Some variants (variant/variant.h) have no runnext and no second ring, or a ring without room:
- * then every G goes through the global queue.
+ * Some variants (variant/variant.h) have no runnext and only LANE_EVENT, or rings without room.
  *
  * Rejected
  *   A Chase-Lev deque: LIFO order starves yielding Gs.
  *   Every yielding G to the global queue (Go): a lock at each yield.
  *   One ring for all Gs (Go): a readable descriptor waits until all other runnable Gs have run, 50
- *   ms with 200 Gs of 0.5 ms on two Ps (bench/loaded.c).
- *   Second rings of slow Gs that are not shared: the Gs of the P with fewer of them run more often.
+ *   ms with 200 Gs of 0.5 ms on two Ps (bench/loaded.c).  One ring for events and new Gs: the same
+ *   beside 200 new Gs.
+ *   Yield lanes of slow Gs that are not shared: the Gs of the P with fewer of them run more often.
  *   A ring of 256 (Go): 1,000 yielding Gs then go through the global queue, and lose the P in whose
  *   cache they are: 23 ns a yield instead of 17, with two Ps 22 to 47 instead of 11.
  */
@@ -63,69 +63,102 @@
 #define GMP_RUNQ_H
 
 #include "types.h"
+#include "variant/variant.h"
 
 /* One take-back, in the upper half of head; the lower half is the next slot. */
 #define TAKEN_BACK (UINT64_C(1) << 32)
 
 /* Slow path of runq_put: the ring is full. */
-void runq_put_slow(struct p *pp, struct g *gp, uint64_t head, uint32_t tail);
+void runq_put_slow(struct p *pp, struct g *gp, enum lane lane);
 
-/* Put gp at the tail.  Owner only. */
+/* Put gp at the tail of LANE_EVENT or LANE_NEW.  Owner only. */
 static inline void runq_put(struct p *pp, struct g *gp)
 {
-	uint64_t head = ld_acq(&pp->runqhead); /* ORD(runq.take) */
-	uint32_t tail = pp->runqtail;
+	enum lane lane = variant_lane(pp, gp);
+	uint64_t head = ld_acq(&pp->head[lane]); /* ORD(runq.take) */
+	uint32_t tail = pp->tail[lane];
 
 	if (unlikely(tail - (uint32_t)head >= pp->room)) { /* RUNQ_SIZE or 0 */
-		runq_put_slow(pp, gp, head, tail);
+		runq_put_slow(pp, gp, lane);
 		return;
 	}
-	st_rlx(&pp->runq[tail % RUNQ_SIZE], gp);
-	st_rel(&pp->runqtail, tail + 1); /* ORD(runq.publish) */
+	st_rlx(&pp->ring[lane][tail % RUNQ_SIZE], gp);
+	st_rel(&pp->tail[lane], tail + 1); /* ORD(runq.publish) */
 }
 
-/* Slow path of runq_yield: the second ring is full, or pp does not use it.  Owner only. */
+/* Slow path of runq_yield: the ring is full, or pp does not use it.  Owner only. */
 void runq_yield_slow(struct p *pp, struct g *gp);
-/* Move the Gs of the second ring to the global queue.  Owner of pp, under sched.lock. */
+/* Move the Gs of LANE_YIELD to the global queue.  Owner of pp, under sched.lock. */
 void runq_flush_yielded_locked(struct p *pp);
 
 /* Put gp, which has used CPU time, behind all Gs that have yielded.  Owner only. */
 static inline void runq_yield(struct p *pp, struct g *gp)
 {
-	uint64_t head = ld_acq(&pp->yieldhead); /* ORD(runq.take) */
-	uint32_t tail = pp->yieldtail;
+	uint64_t head = ld_acq(&pp->head[LANE_YIELD]); /* ORD(runq.take) */
+	uint32_t tail = pp->tail[LANE_YIELD];
 
 	if (unlikely(tail - (uint32_t)head >= pp->yield_room)) {
 		runq_yield_slow(pp, gp);
 		return;
 	}
-	st_rlx(&pp->yielded[tail % RUNQ_SIZE], gp);
-	st_rel(&pp->yieldtail, tail + 1); /* ORD(runq.publish) */
+	st_rlx(&pp->ring[LANE_YIELD][tail % RUNQ_SIZE], gp);
+	st_rel(&pp->tail[LANE_YIELD], tail + 1); /* ORD(runq.publish) */
 }
 
-/* Take the G at the head of a ring of pp; NULL: the ring is empty.  Owner only. */
-static inline struct g *ring_get(struct p *pp, uint64_t *head_of, uint32_t tail, struct g **ring)
+/* Prefetch the g struct of the 7th G of a ring and the stack top of the 4th: the cache misses are
+ * over when they run. */
+static inline void ring_prefetch(struct g **ring, uint64_t head)
 {
-	uint64_t head = ld_rlx(head_of); /* no acquire: it wrote the slots */
+	__builtin_prefetch(ld_rlx(&ring[(head + 7) % RUNQ_SIZE]));
+	char *sp = ld_rlx(&ring[(head + 4) % RUNQ_SIZE])->ctx.sp;
+
+	__builtin_prefetch(sp);
+	__builtin_prefetch(sp + 64);
+	__builtin_prefetch(sp + 128);
+	__builtin_prefetch(sp + 192);
+}
+
+/* Take the G at the head of a lane of pp; NULL: it is empty.  Owner only. */
+static inline struct g *ring_get(struct p *pp, enum lane lane)
+{
+	uint64_t head = ld_rlx(&pp->head[lane]); /* no acquire: it wrote the slots */
 
 	for (;;) {
-		if ((uint32_t)head == tail)
-			return NULL;
-		struct g *gp = ld_rlx(&ring[head % RUNQ_SIZE]);
+		uint32_t n = pp->tail[lane] - (uint32_t)head;
 
+		if (n == 0)
+			return NULL;
+		struct g *gp = ld_rlx(&pp->ring[lane][head % RUNQ_SIZE]);
+
+		if (n > 7)
+			ring_prefetch(pp->ring[lane], head);
 		if (!ld_rlx(&pp->shared)) {
-			st_rlx(head_of, head + 1);
+			st_rlx(&pp->head[lane], head + 1);
 			return gp;
 		}
-		if (cas_rel(head_of, &head, head + 1)) /* ORD(runq.take) */
+		if (cas_rel(&pp->head[lane], &head, head + 1)) /* ORD(runq.take) */
 			return gp;
 	}
 }
 
-/* Take the G at the head of the first ring; NULL: the ring is empty.  Owner only. */
+/* Is a lane of pp not empty?  Owner only; a thief may empty it at any time. */
+static inline bool ring_holds(const struct p *pp, enum lane lane)
+{
+	return (uint32_t)ld_rlx(&pp->head[lane]) != pp->tail[lane];
+}
+
+/* Take the next G that has not yielded, of LANE_EVENT and LANE_NEW (RUNQ-5); NULL: both are empty.
+ * Owner only. */
 static inline struct g *runq_get(struct p *pp)
 {
-	return ring_get(pp, &pp->runqhead, pp->runqtail, pp->runq);
+	struct g *gp;
+
+	if (likely(!ring_holds(pp, LANE_NEW)))
+		return ring_get(pp, LANE_EVENT);
+	if (ring_holds(pp, LANE_EVENT) && ++pp->takes % NEW_EVERY &&
+	    (gp = ring_get(pp, LANE_EVENT)))
+		return gp;
+	return ring_get(pp, LANE_NEW);
 }
 
 /* RUNQ-6: runq_get_yielded while the global queue holds Gs that have yielded. */
@@ -137,24 +170,26 @@ static inline struct g *runq_get_yielded(struct p *pp)
 {
 	if (unlikely(ld_rlx(&sched.gqyields)))
 		return runq_get_round(pp);
-	return ring_get(pp, &pp->yieldhead, pp->yieldtail, pp->yielded);
+	return ring_get(pp, LANE_YIELD);
 }
 
-/* Take gp back, if it was put last and no thief has taken it.  Owner only. */
+/* Take back gp, which is new, if it was put last and no thief has taken it.  Owner only. */
 static inline bool runq_take_back(struct p *pp, const struct g *gp)
 {
-	uint64_t head = ld_rlx(&pp->runqhead);
-	uint32_t last = pp->runqtail - 1;
+	uint64_t *head_of = &pp->head[LANE_NEW];
+	uint32_t *tail_of = &pp->tail[LANE_NEW];
+	uint64_t head = ld_rlx(head_of);
+	uint32_t last = *tail_of - 1;
 
-	if ((uint32_t)head == last + 1 || ld_rlx(&pp->runq[last % RUNQ_SIZE]) != gp)
+	if ((uint32_t)head == last + 1 || ld_rlx(&pp->ring[LANE_NEW][last % RUNQ_SIZE]) != gp)
 		return false;
-	st_rel(&pp->runqtail, last); /* ORD(runq.publish): the slots before it */
+	st_rel(tail_of, last); /* ORD(runq.publish): the slots before it */
 	if (!ld_rlx(&pp->shared))
 		return true;
 	while ((uint32_t)head != last + 1)
-		if (cas_rel(&pp->runqhead, &head, head + TAKEN_BACK)) /* ORD(runq.take) */
+		if (cas_rel(head_of, &head, head + TAKEN_BACK)) /* ORD(runq.take) */
 			return true;
-	st_rlx(&pp->runqtail, last + 1); /* the ring is empty */
+	st_rlx(tail_of, last + 1); /* the ring is empty */
 	return false;
 }
 
@@ -178,46 +213,40 @@ static inline struct g *runnext_swap(struct p *pp, struct g *gp)
 	return xchg_seq(&pp->runnext, gp); /* ORD(runnext) */
 }
 
-/* Length of a ring, possibly outdated. */
-static inline uint32_t ring_len(uint64_t *head_of, uint32_t *tail_of)
+/* Length of a lane of pp, possibly outdated; 0 only if it was empty at some moment. */
+static inline uint32_t ring_len(struct p *pp, enum lane lane)
 {
 	for (;;) {
-		uint32_t head = (uint32_t)ld_acq(head_of); /* ORD(runq.take): a tail not older */
-		int32_t n = (int32_t)(ld_rlx(tail_of) - head);
+		uint32_t head = (uint32_t)ld_acq(&pp->head[lane]); /* ORD(runq.take): a tail
+								      not older */
+		int32_t n = (int32_t)(ld_rlx(&pp->tail[lane]) - head);
 
 		if (likely(n <= RUNQ_SIZE)) /* otherwise read again: the head is old */
 			return (uint32_t)max_of(n, 0);
 	}
 }
 
-/* How many Gs runq_put puts without the slow path.  Owner only. */
+/* Gs of pp that have not yielded, without runnext. */
+static inline uint32_t runq_ready_len(struct p *pp)
+{
+	return ring_len(pp, LANE_EVENT) + ring_len(pp, LANE_NEW);
+}
+
+/* How many Gs runq_put puts without the slow path, whatever their lane.  Owner only. */
 static inline uint32_t runq_room(struct p *pp)
 {
-	return pp->room ? pp->room - ring_len(&pp->runqhead, &pp->runqtail) : 0;
+	return pp->room ? pp->room - max_of(ring_len(pp, LANE_EVENT), ring_len(pp, LANE_NEW)) : 0;
 }
 
-/* Length of the first ring.  This and runq_second_len return 0 only if the ring was empty at some
- * moment. */
-static inline uint32_t runq_first_len(struct p *pp)
-{
-	return ring_len(&pp->runqhead, &pp->runqtail);
-}
-
-/* Length of the second ring. */
-static inline uint32_t runq_second_len(struct p *pp)
-{
-	return ring_len(&pp->yieldhead, &pp->yieldtail);
-}
-
-/* Length of both rings. */
+/* Gs of all lanes of pp. */
 static inline uint32_t runq_len(struct p *pp)
 {
-	return runq_first_len(pp) + runq_second_len(pp);
+	return runq_ready_len(pp) + ring_len(pp, LANE_YIELD);
 }
 
-/* Steal for pp, whose rings are empty: move half of victim's first ring to pp's, and return one of
- * those Gs to run.  If the ring is empty: the same of the second ring.  If that is empty too, and
- * next is set: take runnext.  NULL: there is nothing to take. */
+/* Steal for pp, whose lanes are empty: move half of the first lane of victim that is not empty to
+ * the same lane of pp, and return one of those Gs to run.  If all are empty, and next is set: take
+ * runnext.  NULL: there is nothing to take. */
 struct g *runq_steal(struct p *pp, struct p *victim, bool next);
 
 /* For sysmon: move all that is queued on a P that makes no progress to the global queue. */
@@ -231,7 +260,7 @@ void gq_put(struct g *gp);
 /* Put gp, which has used CPU time, behind all Gs that have yielded. */
 void gq_put_yielded(struct g *gp);
 /* Take one G that has not yielded to run, and move more, up to `most` in all, a fair share and the
- * room of the ring, to the tail of pp's first ring.  NULL: there is none.  Owner of pp. */
+ * room of the rings, to pp's lanes.  NULL: there is none.  Owner of pp. */
 struct g *gq_get(struct p *pp, unsigned most);
 /* Gs in the global queue that have not yielded.  Also without sched.lock, possibly outdated. */
 static inline uint32_t gq_events(void)

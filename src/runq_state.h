@@ -10,9 +10,9 @@ enum {
 	GQ_CAP_MIN = 128, /* least entries of a lane of the global queue; a page holds them */
 };
 
-/* Lanes of the global queue: Gs that an event made runnable, new Gs, and Gs that have yielded
- * (runq.h, RUNQ-5 and RUNQ-6). */
-enum lane { LANE_RUN, LANE_NEW, LANE_YIELD, LANES };
+/* Lanes of a P and of the global queue: Gs that an event made runnable, new Gs, and Gs that have
+ * yielded or used their slice (runq.h, RUNQ-5 and RUNQ-6). */
+enum lane { LANE_EVENT, LANE_NEW, LANE_YIELD, LANES };
 
 /*
  * Compact form of a G that has not run: all that its g struct holds by then.  An entry of LANE_NEW

@@ -361,7 +361,7 @@ static struct g *pin_take_fair(struct m *m, struct p *pp)
 }
 
 /* PICK-3, for ATTENTION_CHECK.  Gs of due timers run before those of the global queue, within their
- * budget (SOURCE-1), and every other G is one of the first ring; the bit then stays for the next
+ * budget (SOURCE-1), and every other G is one of the P's own; the bit then stays for the next
  * step. */
 static struct g *due_or_global(struct p *pp)
 {
@@ -464,32 +464,6 @@ leaves_by_jump static noinline int find_runnable_g0(struct m *m)
 	return execute_found_g0(m, gp, sourced ? m->p : NULL);
 }
 
-/* Prefetch the g struct of the 7th G in a ring and the stack top of the 4th: the cache misses are
- * over when they run. */
-static inline void prefetch_ring(struct g **ring, uint32_t head, uint32_t tail)
-{
-	if (tail - head > 6 && tail - head <= RUNQ_SIZE) {
-		__builtin_prefetch(ld_rlx(&ring[(head + 6) % RUNQ_SIZE]));
-		char *sp = ld_rlx(&ring[(head + 3) % RUNQ_SIZE])->ctx.sp;
-
-		__builtin_prefetch(sp);
-		__builtin_prefetch(sp + 64);
-		__builtin_prefetch(sp + 128);
-		__builtin_prefetch(sp + 192);
-	}
-}
-
-/* In the second ring, if the first one is empty. */
-static inline void prefetch_next(struct p *pp)
-{
-	uint32_t head = (uint32_t)ld_rlx(&pp->runqhead);
-
-	if (head != pp->runqtail)
-		prefetch_ring(pp->runq, head, pp->runqtail);
-	else
-		prefetch_ring(pp->yielded, (uint32_t)ld_rlx(&pp->yieldhead), pp->yieldtail);
-}
-
 leaves_by_jump int schedule_g0(struct m *m)
 {
 	struct p *pp = m->p;
@@ -505,7 +479,6 @@ leaves_by_jump int schedule_g0(struct m *m)
 	gp = own_work(pp);
 	if (unlikely(!gp))
 		return find_runnable_g0(m);
-	prefetch_next(pp);
 	return execute_g0(m, pp, gp);
 }
 

@@ -8,8 +8,8 @@
  * 1. Choose (sched.c, pick.h).  A G that parks, yields or ends leaves its stack for g0, where
  *    schedule_g0 takes the next G from the first source that has one:
  *      fast path   at each check (PICK-3) the poller and Gs of the global queue; Gs of due timers,
- *                  runnext, the first ring (Gs of events, new Gs), the second ring (Gs that have
- *                  yielded), which has a part of the time (PICK-4, PICK-5; base/policy.def)
+ *                  runnext, the lanes of events and of new Gs, the lane of Gs that have yielded,
+ *                  which has a part of the time (PICK-4, PICK-5; base/policy.def)
  *      slow path   (find_runnable_g0) a share of the global queue, the poller, due timers of other
  *                  Ps, half of another P's ring; at last the runnext of a P that has not switched
  *                  since the search began
@@ -17,9 +17,9 @@
  *    work of a G comes before its jump (resume_slow_g0, g.resume).
  * 2. Sources (source.h).  Timers and the poller return lists of runnable Gs.  source.c decides how
  *    often to ask them, and how much of a P's time Gs of timers may take.
- * 3. Ready and wake (ready.h).  A G that becomes runnable goes to runnext, to the first ring or to
- *    the global queue.  If a P is idle and no M spins, an M is woken.  A G that yields goes to the
- *    second ring (runq.h).
+ * 3. Ready and wake (ready.h).  A G that becomes runnable goes to runnext, to a lane of its P or
+ *    to the global queue.  If a P is idle and no M spins, an M is woken.  A G that yields goes to
+ *    the yield lane (runq.h).
  * 4. Idle (idle.h).  If every source is empty, the M spins for a while, then releases its P and
  *    stops: one M sleeps in the poller, the others on their futex.  The wakeup protocol guarantees
  *    that no runnable G is left behind (IDLE-1).

@@ -55,13 +55,10 @@ static void run_timers(struct p *pp, struct p *from, int64_t now)
 
 /* --- SOURCE-1 --- */
 
-/* Are Gs that timers put in front of the ring still there?  Thieves may have taken some, and a
- * joiner the last one (runq_take_back): then the ring ends before due.end. */
+/* Are Gs that timers put in front of the ring still there?  Thieves may have taken some. */
 static bool due_in_front(struct p *pp)
 {
-	if ((int32_t)(pp->runqtail - pp->due.end) < 0)
-		pp->due.end = pp->runqtail;
-	uint32_t left = pp->due.end - (uint32_t)ld_rlx(&pp->runqhead);
+	uint32_t left = pp->due.end - (uint32_t)ld_rlx(&pp->head[LANE_EVENT]);
 
 	return left - 1 < pp->due.n;
 }
@@ -100,8 +97,8 @@ static bool timers_may_run(struct p *pp)
 /* Are Gs queued that no timer made runnable? */
 static bool others_wait(struct p *pp)
 {
-	return pp->runqtail != (uint32_t)ld_rlx(&pp->runqhead) || ld_rlx(&pp->runnext) ||
-	       ld_rlx(&sched.gqn) || pp->yieldtail != (uint32_t)ld_rlx(&pp->yieldhead);
+	return ld_rlx(&pp->runnext) || ring_holds(pp, LANE_EVENT) || ring_holds(pp, LANE_NEW) ||
+	       ring_holds(pp, LANE_YIELD) || ld_rlx(&sched.gqn);
 }
 
 /* Fire due timers of pp; their Gs go in front of its ring. */
@@ -145,7 +142,7 @@ noinline void run_own_timers(struct p *pp)
 noinline struct g *due_work(struct p *pp)
 {
 	run_own_timers(pp);
-	return pp->due.n ? runq_get(pp) : NULL;
+	return pp->due.n ? ring_get(pp, LANE_EVENT) : NULL;
 }
 
 void steal_timers(struct p *pp)
@@ -207,5 +204,5 @@ void poll_if_due(struct p *pp)
 	    cpu_ticks() - ld_rlx(&sched.lastpoll) <= POLL_TICKS)
 		return;
 	sched_poll_now();
-	pp->poll_from += runq_first_len(pp) + gq_events();
+	pp->poll_from += runq_ready_len(pp) + gq_events();
 }

@@ -107,22 +107,20 @@ struct p {
 	uint32_t attention;     /* (a) ATTENTION_* */
 	bool shared;            /* (a) the owner uses locked instructions */
 	bool open;              /* (a) thieves may come; set only after `shared` */
-	bool in_order;          /* (c) FIFO order: no runnext, no second ring */
+	bool in_order;          /* (c) FIFO order: no runnext, only LANE_EVENT */
 	bool wake_deferred;     /* (o) no M was woken for Gs that timers made ready: ready.h */
-	uint32_t runqtail;      /* (a) written by the owner */
-	uint32_t room;          /* (c) of the ring: RUNQ_SIZE; 0: only the global queue is used */
+	uint32_t room;          /* (c) of a ring: RUNQ_SIZE; 0: only the global queue is used */
 	uint32_t poll_from;     /* (o) the schedtick from which on poll_if_due may poll */
 	uint64_t rand;          /* (o) */
 	uint64_t clock_read_at; /* (o) cpu_ticks when it last read the clock for its timers */
 
-	uint64_t runqhead aligned_to(CACHE_LINE); /* (a) owner and thieves; see runq.h */
-	uint64_t yieldhead;                       /* (a) likewise, of the second ring */
-	uint32_t yieldtail;                       /* (a) written by the owner */
-	uint32_t yield_room; /* (o) of the second ring: RUNQ_SIZE; 0: each yield is slow (RUNQ-6) */
-	uint32_t round_end;  /* (o) the place in the second ring where its round ends: RUNQ-6 */
+	uint64_t head[LANES] aligned_to(CACHE_LINE); /* (a) owner and thieves; see runq.h */
+	uint32_t tail[LANES];                        /* (a) written by the owner */
+	uint32_t yield_room; /* (o) of LANE_YIELD: RUNQ_SIZE; 0: each yield is slow (RUNQ-6) */
+	uint32_t round_end;  /* (o) the place in LANE_YIELD where its round ends: RUNQ-6 */
+	uint32_t takes;      /* (o) counts takes while LANE_EVENT and LANE_NEW hold Gs: RUNQ-5 */
 	bool slow;           /* (o) Gs run for long: PICK-3 */
-	struct g *runq[RUNQ_SIZE];    /* (a) Gs that an event or a spawn made runnable */
-	struct g *yielded[RUNQ_SIZE]; /* (a) Gs that have yielded or used their slice */
+	struct g *ring[LANES][RUNQ_SIZE]; /* (a) */
 
 	struct timers timers aligned_to(CACHE_LINE);
 
@@ -213,7 +211,7 @@ struct m {
 ON_ONE_LINE(g, ctx, unwait);           /* a switch */
 ON_ONE_LINE(g, sudog.w, sudog.chosen); /* a wait */
 ON_ONE_LINE(p, m, clock_read_at);      /* a step of the owner */
-ON_ONE_LINE(p, runqhead, slow);        /* a take */
+ON_ONE_LINE(p, head, slow);            /* a take */
 
 enum runstate { RUN_NONE, RUN_STARTING, RUN_ON, RUN_STOPPING };
 

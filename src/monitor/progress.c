@@ -134,7 +134,7 @@ static int urgent_p(int n, int64_t due)
 			due = next;
 			first = i;
 		}
-		queued |= runq_first_len(pp) || ld_rlx(&pp->runnext);
+		queued |= runq_ready_len(pp) || ld_rlx(&pp->runnext);
 	}
 	return first == NO_P && queued && fds ? ANY_P : first;
 }

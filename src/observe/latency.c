@@ -94,34 +94,34 @@ static bool is_running(struct p *pp)
 	return (ld_rlx(&pp->status) & P_STATUS_MASK) == P_RUNNING;
 }
 
-static uint64_t head_if_any(uint64_t *head_of, uint32_t *tail_of)
+static uint64_t head_if_any(struct p *pp, enum lane lane)
 {
-	uint64_t head = ld_rlx(head_of);
+	uint64_t head = ld_rlx(&pp->head[lane]);
 
-	return (uint32_t)head == ld_rlx(tail_of) ? (uint64_t)NO_HEAD : head;
+	return (uint32_t)head == ld_rlx(&pp->tail[lane]) ? (uint64_t)NO_HEAD : head;
 }
 
-static bool is_head(uint64_t head, uint64_t *head_of)
+static bool is_head(const struct watched_run *w, struct p *pp, enum lane lane)
 {
-	return head != (uint64_t)NO_HEAD && head == ld_rlx(head_of);
+	return w->heads[lane] != (uint64_t)NO_HEAD && w->heads[lane] == ld_rlx(&pp->head[lane]);
 }
 
 static void begin_queue(struct watched_run *w, struct p *pp, int64_t now)
 {
 	w->queued_since = now;
-	w->heads[0] = head_if_any(&pp->runqhead, &pp->runqtail);
-	w->heads[1] = head_if_any(&pp->yieldhead, &pp->yieldtail);
+	for (enum lane lane = LANE_EVENT; lane < LANES; lane++)
+		w->heads[lane] = head_if_any(pp, lane);
 	w->next = ld_rlx(&pp->runnext);
 }
 
 /* The P has not switched since the last poll. */
 static void watch_queue(struct watched_run *w, struct p *pp, int64_t now)
 {
-	bool same_first = is_head(w->heads[0], &pp->runqhead);
-	bool same_yielded = is_head(w->heads[1], &pp->yieldhead);
-	bool same_next = w->next && w->next == ld_rlx(&pp->runnext);
+	bool same = w->next && w->next == ld_rlx(&pp->runnext);
 
-	if (same_first || same_yielded || same_next)
+	for (enum lane lane = LANE_EVENT; lane < LANES; lane++)
+		same |= is_head(w, pp, lane);
+	if (same)
 		raise_rlx(&sched.longest.queued, now - w->queued_since);
 	else
 		begin_queue(w, pp, now);

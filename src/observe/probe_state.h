@@ -4,6 +4,7 @@
 #define GMP_PROBE_STATE_H
 
 #include "gmp.h"
+#include "runq_state.h"
 
 /* Written by the owner alone, read by any thread. */
 struct counters {
@@ -41,11 +42,11 @@ struct latency {
 
 /* sysmon's record of the run that a P is in. */
 struct watched_run {
-	uint64_t steps;       /* (a) what run_steps was */
-	int64_t since;        /* (a) when sysmon first saw that; NEVER: nothing runs */
-	int64_t queued_since; /* (o) sysmon's: since when a queue has the same first G */
-	uint64_t heads[2]; /* (o) sysmon's: of both rings, if a G was queued; otherwise NO_HEAD */
-	const void *next;  /* (o) sysmon's: runnext */
+	uint64_t steps;        /* (a) what run_steps was */
+	int64_t since;         /* (a) when sysmon first saw that; NEVER: nothing runs */
+	int64_t queued_since;  /* (o) sysmon's: since when a queue has the same first G */
+	uint64_t heads[LANES]; /* (o) sysmon's: of a lane, if a G was queued; otherwise NO_HEAD */
+	const void *next;      /* (o) sysmon's: runnext */
 };
 
 /* What an M runs: observe/tracing.h. */

@@ -21,7 +21,7 @@ static struct g *draw_one(struct p *pp)
 	if (all == 0)
 		return NULL;
 	uint32_t drawn = chaos_draw(all);
-	enum lane lane = LANE_RUN;
+	enum lane lane = LANE_EVENT;
 
 	while (drawn >= sched.gq[lane].n)
 		drawn -= sched.gq[lane++].n;

@@ -8,8 +8,8 @@
  *   variant                            set by             hooks
  *   scheduler generations              gmp_config.sched   variant_p_init, variant_has_runnext,
  *     (FIFO ring, global queue only)                      variant_takes_next,
- *                                                         variant_has_one_lane,
- *                                                         variant_has_second_ring
+ *                                                         variant_lane, variant_has_one_lane,
+ *                                                         variant_has_yield_lane
  *   own thread-locals                  GMP_OWN_TLS        owntls_spawn, variant_begins_here,
  *     (variant/owntls.h)                                  variant_enter, variant_only_enters;
  *                                                         the steps of variant/leave.h;
@@ -121,8 +121,8 @@ int owntls_spawn(struct g *gp);
 
 /* What a scheduler generation (gmp_config.sched) changes. */
 struct generation {
-	uint32_t ring; /* Gs in the first ring of a P; 0: only the global queue is used */
-	bool in_order; /* FIFO order: no runnext and no second ring */
+	uint32_t ring; /* Gs in a ring of a P; 0: only the global queue is used */
+	bool in_order; /* FIFO order: no runnext, and only the event lane */
 	bool one_lane; /* the global queue is one FIFO queue */
 	bool threads;  /* Gs run as OS threads: variant/thread.h */
 };
@@ -167,6 +167,12 @@ static inline bool variant_takes_next(const struct p *pp, bool next)
 	return next > pp->in_order;
 }
 
+/* runq.h:runq_put.  The lane of pp for gp, which has not yielded: LANE_NEW, if it has not run. */
+static inline enum lane variant_lane(const struct p *pp, const struct g *gp)
+{
+	return !ld_rlx(&gp->stack) > pp->in_order ? LANE_NEW : LANE_EVENT;
+}
+
 /* runq.c:lane_of.  True: the global queue is one FIFO queue. */
 static inline bool variant_has_one_lane(void)
 {
@@ -174,7 +180,7 @@ static inline bool variant_has_one_lane(void)
 }
 
 /* runq.c:gq_put_yielded.  False: Gs that have yielded run in FIFO order with the others. */
-static inline bool variant_has_second_ring(void)
+static inline bool variant_has_yield_lane(void)
 {
 	return !sched_generation()->in_order;
 }

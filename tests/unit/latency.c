@@ -119,13 +119,13 @@ TEST(latency_head_of_queue_that_stays_is_noted)
 {
 	begin();
 	latency_watch(&pp, 100 * MS);
-	pp.runq[0] = &g;
-	pp.runqtail = 1;
+	pp.ring[LANE_NEW][0] = &g;
+	pp.tail[LANE_NEW] = 1;
 	latency_watch(&pp, 110 * MS); /* from here on it is known to be queued */
 	CHECK_EQ(sched.longest.queued, 0);
 	latency_watch(&pp, 130 * MS);
 	CHECK_EQ(sched.longest.queued, 20 * MS);
-	pp.runqhead = 1; /* a thief took it */
+	pp.head[LANE_NEW] = 1; /* a thief took it */
 	latency_watch(&pp, 170 * MS);
 	CHECK_EQ(sched.longest.queued, 20 * MS);
 	pp.runnext = &g;

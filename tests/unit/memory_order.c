@@ -29,25 +29,25 @@
 
 static struct g greens[RUNQ_SIZE], stale;
 static struct p owner, other;
-static uint32_t start; /* the index at which both rings begin: that of greens[0] */
+static uint32_t start; /* the index at which all lanes begin: that of greens[0] */
 
 /* Every slot between head and tail may be stolen at any moment. */
 static void check_ring(struct p *pp, struct g *first)
 {
-	for (uint32_t i = pp->runqhead; i != pp->runqtail; i++)
-		CHECK(pp->runq[i % RUNQ_SIZE] == &first[i - start]);
+	for (uint32_t i = pp->head[LANE_NEW]; i != pp->tail[LANE_NEW]; i++)
+		CHECK(pp->ring[LANE_NEW][i % RUNQ_SIZE] == &first[i - start]);
 }
 
-static void check_second_ring(struct p *pp, struct g *first)
+static void check_yield_lane(struct p *pp, struct g *first)
 {
-	for (uint32_t i = (uint32_t)pp->yieldhead; i != pp->yieldtail; i++)
-		CHECK(pp->yielded[i % RUNQ_SIZE] == &first[i - start]);
+	for (uint32_t i = (uint32_t)pp->head[LANE_YIELD]; i != pp->tail[LANE_YIELD]; i++)
+		CHECK(pp->ring[LANE_YIELD][i % RUNQ_SIZE] == &first[i - start]);
 }
 
 static void check_owner_ring(void)
 {
 	check_ring(&owner, &greens[0]);
-	check_second_ring(&owner, &greens[0]);
+	check_yield_lane(&owner, &greens[0]);
 }
 
 static void begin_rings(uint32_t at)
@@ -56,11 +56,14 @@ static void begin_rings(uint32_t at)
 	owner.shared = owner.open = other.shared = other.open = true;
 	owner.room = other.room = RUNQ_SIZE;
 	owner.yield_room = other.yield_room = RUNQ_SIZE;
-	owner.runqhead = owner.runqtail = other.runqhead = other.runqtail = at;
-	owner.yieldhead = owner.yieldtail = other.yieldhead = other.yieldtail = at;
+	owner.head[LANE_NEW] = owner.tail[LANE_NEW] = other.head[LANE_NEW] = other.tail[LANE_NEW] =
+		at;
+	owner.head[LANE_YIELD] = owner.tail[LANE_YIELD] = other.head[LANE_YIELD] =
+		other.tail[LANE_YIELD] = at;
 	owner.round_end = other.round_end = at; /* no round is under way */
 	for (int i = 0; i < RUNQ_SIZE; i++)
-		owner.runq[i] = other.runq[i] = owner.yielded[i] = other.yielded[i] = &stale;
+		owner.ring[LANE_NEW][i] = other.ring[LANE_NEW][i] = owner.ring[LANE_YIELD][i] =
+			other.ring[LANE_YIELD][i] = &stale;
 }
 
 TEST(runq_put_publishes_slot_before_tail)
@@ -81,20 +84,20 @@ TEST(runq_yield_publishes_slot_before_tail)
 		owner.shared = owner.open = shared;
 		for (int i = 0; i < 8; i++)
 			STEP(check_owner_ring, runq_yield(&owner, &greens[i]));
-		CHECK_EQ(runq_second_len(&owner), 8);
+		CHECK_EQ(ring_len(&owner, LANE_YIELD), 8);
 	}
 }
 
 /* The owner may overwrite a slot that head has passed at any moment. */
 static void overwrite_taken_slots(void)
 {
-	for (uint32_t i = owner.runqhead; i-- != start;)
-		owner.runq[i % RUNQ_SIZE] = &stale;
-	for (uint32_t i = (uint32_t)owner.yieldhead; i-- != start;)
-		owner.yielded[i % RUNQ_SIZE] = &stale;
+	for (uint32_t i = owner.head[LANE_NEW]; i-- != start;)
+		owner.ring[LANE_NEW][i % RUNQ_SIZE] = &stale;
+	for (uint32_t i = (uint32_t)owner.head[LANE_YIELD]; i-- != start;)
+		owner.ring[LANE_YIELD][i % RUNQ_SIZE] = &stale;
 	/* the first is returned, not put */
 	check_ring(&other, &greens[1]);
-	check_second_ring(&other, &greens[1]);
+	check_yield_lane(&other, &greens[1]);
 }
 
 TEST(runq_get_reads_slot_before_reuse)
@@ -142,7 +145,7 @@ TEST(runq_overflow_reads_slots_before_reuse)
 	gq_fini();
 }
 
-TEST(runq_steal_of_second_ring_reads_slot_before_reuse)
+TEST(runq_steal_of_yield_lane_reads_slot_before_reuse)
 {
 	struct g *gp = NULL;
 
@@ -152,13 +155,13 @@ TEST(runq_steal_of_second_ring_reads_slot_before_reuse)
 			runq_yield(&owner, &greens[k]);
 		STEP(overwrite_taken_slots, gp = runq_steal(&other, &owner, false));
 		CHECK(gp == &greens[0]);
-		CHECK_EQ(runq_second_len(&other), i / 2);
+		CHECK_EQ(ring_len(&other, LANE_YIELD), i / 2);
 		for (int k = 1; k <= i / 2; k++)
 			CHECK(runq_get_yielded(&other) == &greens[k]);
 	}
 }
 
-TEST(runq_overflow_of_second_ring_reads_slots_before_reuse)
+TEST(runq_overflow_of_yield_lane_reads_slots_before_reuse)
 {
 	begin_rings(UINT32_MAX - 3);
 	CHECK_EQ(gq_init(RUNQ_SIZE), 0);
@@ -172,10 +175,10 @@ TEST(runq_overflow_of_second_ring_reads_slots_before_reuse)
 	gq_fini();
 }
 
-static bool acted, acts_on_first; /* in a child: the thief has stolen; from the first ring */
+static bool acted, acts_on_first; /* in a child: the thief has stolen; not from the yield lane */
 static struct g *stolen, *taken;  /* by the thief, by the owner */
 
-/* The operations on the second ring do not touch the first one. */
+/* The operations on the yield lane do not touch the others. */
 static void steal_once(void)
 {
 	if (!acted && step_fork()) {
@@ -244,7 +247,7 @@ static void put_one_first(int n)
 	CHECK(runq_put_first(&owner, &one, &end));
 }
 
-/* The same, with n Gs in the second ring. */
+/* The same, with n Gs in the yield lane. */
 static void take_one_yielded(int n)
 {
 	(void)n;
@@ -255,7 +258,7 @@ static void begin_round(int n)
 {
 	(void)n;
 	taken = runq_get_round(&owner);
-	CHECK(taken || runq_second_len(&owner) == 0); /* unless the thief has taken all */
+	CHECK(taken || ring_len(&owner, LANE_YIELD) == 0); /* unless the thief has taken all */
 }
 
 static void yield_one_more(int n)
@@ -295,7 +298,7 @@ static void steal_at_any_instruction_of(void (*op)(int n), int n)
 	acts_on_first = !second;
 	STEP(steal_once, op(n));
 	if (second)
-		CHECK(owner.runqhead == start && owner.runqtail == start);
+		CHECK(owner.head[LANE_NEW] == start && owner.tail[LANE_NEW] == start);
 	expect_all_in(n + (op == put_one_more || op == put_one_first || op == yield_one_more ||
 			   op == yield_slowly));
 }
@@ -328,7 +331,7 @@ TEST(runq_steal_at_any_instruction_of_put_first_loses_none)
 	steal_at_any_instruction(put_one_first, 5);
 }
 
-/* Gs in the second ring: a sanitizer adds many instructions to the slow paths. */
+/* Gs in the yield lane: a sanitizer adds many instructions to the slow paths. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { YIELDED_MOST = 2 };
 #else

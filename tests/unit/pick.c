@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests when a P checks the global queue, and the credit of the second lane: PICK-1, PICK-3 and
+ * Tests when a P checks the global queue, and the credit of the yield lane: PICK-1, PICK-3 and
  * PICK-4 of src/pick.h.  In a replayed run a switch counts as 10 us, so the cases set the time by
  * the count of switches.
  *
@@ -120,8 +120,8 @@ TEST(check_takes_share_of_events_and_leaves_yielded)
 	gq_range(0, 100, gq_put);
 	run_first(GLOBAL_INTERVAL);
 	CHECK_EQ(index_of(check_global(&pp)), 0);
-	CHECK_EQ(runq_first_len(&pp), GLOBAL_CHECK_BATCH - 1);
-	CHECK_EQ(runq_second_len(&pp), 0);
+	CHECK_EQ(runq_ready_len(&pp), GLOBAL_CHECK_BATCH - 1);
+	CHECK_EQ(ring_len(&pp, LANE_YIELD), 0);
 	CHECK_EQ(sched.gqyields, 10);
 	CHECK_EQ(gq_events(), 100 - GLOBAL_CHECK_BATCH);
 	gq_fini();
@@ -170,7 +170,7 @@ TEST(p_is_slow_while_gs_run_for_long)
 }
 
 /* Otherwise a P that changes often moves them behind the global queue each time. */
-TEST(gs_in_second_ring_of_p_that_becomes_slow_run_first)
+TEST(gs_in_yield_lane_of_p_that_becomes_slow_run_first)
 {
 	begin();
 	sched.procs = 2;
@@ -217,7 +217,7 @@ TEST(p_without_other_ps_is_never_slow)
 	gq_fini();
 }
 
-TEST(p_in_order_never_gets_a_second_ring)
+TEST(p_in_order_never_gets_a_yield_lane)
 {
 	begin();
 	pp.in_order = true;
@@ -230,7 +230,7 @@ TEST(p_in_order_never_gets_a_second_ring)
 	gq_fini();
 }
 
-/* --- the credit of the second lane: PICK-4 --- */
+/* --- the credit of the yield lane: PICK-4 --- */
 
 TEST(credit_is_a_quarter_while_yielded_gs_wait)
 {
@@ -285,7 +285,7 @@ TEST(credit_is_less_by_runs_of_second_lane)
 	gq_fini();
 }
 
-/* Otherwise they starve when the first ring fills, for four times as long as they ran alone. */
+/* Otherwise they starve when the other lanes fill, for four times as long as they ran alone. */
 TEST(runs_while_first_ring_is_empty_leave_no_negative_credit)
 {
 	begin();
@@ -309,7 +309,7 @@ TEST(credit_is_less_by_runs_from_global_queue)
 	pp.yield_room = 0;
 	yield_range(0, 3);
 	run_yielded(10);
-	CHECK_EQ(runq_second_len(&pp), 0);
+	CHECK_EQ(ring_len(&pp, LANE_YIELD), 0);
 	check_after(51, INTERVAL);
 	CHECK_EQ(pp.drr.credit, INTERVAL / 4 - 10 * SWITCH);
 	gq_fini();
@@ -380,7 +380,7 @@ TEST(quantum_never_begins_in_chaos)
 
 /* --- the own queues: PICK-1 --- */
 
-TEST(runnext_with_expired_slice_goes_to_second_ring)
+TEST(runnext_with_expired_slice_goes_to_yield_lane)
 {
 	begin();
 	put_range(0, 1);
@@ -391,10 +391,10 @@ TEST(runnext_with_expired_slice_goes_to_second_ring)
 		CHECK_EQ(pp.schedtick, 0);
 	}
 	runnext_swap(&pp, &greens[2]);
-	CHECK_EQ(index_of(local_work(&pp)), 0); /* the first ring, then in FIFO order */
+	CHECK_EQ(index_of(local_work(&pp)), 0); /* new ones, then in FIFO order */
 	CHECK(!pp.runnext);
 	CHECK_EQ(pp.inherited, 0);
-	CHECK_EQ(runq_second_len(&pp), 2);
+	CHECK_EQ(ring_len(&pp, LANE_YIELD), 2);
 	CHECK_EQ(index_of(local_work(&pp)), 1);
 	CHECK_EQ(index_of(local_work(&pp)), 2);
 	CHECK(local_work(&pp) == NULL);

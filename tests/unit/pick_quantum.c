@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests the quanta of the second lane, and which share of the time its Gs get: PICK-4 of
+ * Tests the quanta of the yield lane, and which share of the time its Gs get: PICK-4 of
  * src/pick.h.
  *
  * floors 0..3
@@ -55,8 +55,8 @@ TEST(quantum_lasts_until_credit_is_used)
 	CHECK(!quantum_begun());
 	/* the last run was too long, and a quarter of the quantum is new credit */
 	CHECK_EQ(pp.drr.credit, credit - 31 * SWITCH / 4 * 3);
-	CHECK_EQ(runq_second_len(&pp), 50);
-	CHECK_EQ(runq_first_len(&pp), 3);
+	CHECK_EQ(ring_len(&pp, LANE_YIELD), 50);
+	CHECK_EQ(runq_ready_len(&pp), 3);
 	/* the quantum is no part of the interval, nor of the time that timers earn */
 	CHECK_EQ(pp.drr.since, now);
 	CHECK_EQ(pp.drr.from, pp.count.switches);
@@ -254,7 +254,7 @@ TEST(quantum_runs_each_g_once)
 		step_of_quantum(i);
 	CHECK(quantum_next(&pp) == NULL);
 	CHECK(!quantum_begun());
-	CHECK_EQ(runq_second_len(&pp), 3);
+	CHECK_EQ(ring_len(&pp, LANE_YIELD), 3);
 	gq_fini();
 }
 
@@ -324,8 +324,8 @@ TEST(quantum_with_timers_in_it_moves_their_times_no_further_than_now)
 }
 
 /*
- * The order of schedule_g0 and own_work, with a first ring that is empty in some of 8 steps, and
- * whose Gs run for `length` switches.
+ * The order of schedule_g0 and own_work, with a lane of new Gs that is empty in some of 8 steps,
+ * and whose Gs run for `length` switches.
  */
 static double share_of_second_lane(int empty, unsigned length, int *longest)
 {

@@ -75,7 +75,7 @@ __attribute__((unused)) static void run_first(unsigned n)
 	pp.count.switches += n;
 }
 
-/* n Gs of the second lane run and yield. */
+/* n Gs of the yield lane run and yield. */
 __attribute__((unused)) static void run_yielded(unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {

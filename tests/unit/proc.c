@@ -397,7 +397,7 @@ TEST(p_retire_moves_timers_and_gs_to_others)
 	runq_put(pp, gp[1]);
 	runq_put(pp, gp[2]);
 	runq_yield(pp, gp[3]);
-	CHECK_EQ(runq_second_len(pp), 1);
+	CHECK_EQ(ring_len(pp, LANE_YIELD), 1);
 	resize(1, 2, false);
 	CHECK(p_retire(pp));
 	CHECK(t[1].pp == sched.allp[0]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests that runnable Gs run in order in the first ring and in the global queue, that a full ring
+ * Tests that runnable Gs run in order in the lanes of a P and of the global queue, that a full ring
  * overflows to the global queue, and that each G is taken exactly once, by its owner or a thief.
  */
 #define _GNU_SOURCE 1
@@ -88,7 +88,7 @@ TEST(gq_put_yielded_in_fifo_modes_uses_lane_of_events)
 		gq_yield_range(3, 6);
 		gq_put_range(6, 9);
 		CHECK_EQ(sched.gqyields, 0);
-		CHECK_EQ(sched.gq[LANE_RUN].n, 9);
+		CHECK_EQ(sched.gq[LANE_EVENT].n, 9);
 		gq_expect_range(0, 9);
 		gq_fini();
 	}
@@ -122,14 +122,46 @@ TEST(runq_yield_in_order_uses_first_ring)
 	put_range(&ps[0], 0, 2);
 	yield_range(&ps[0], 2, 4);
 	put_range(&ps[0], 4, 6);
-	CHECK_EQ(runq_first_len(&ps[0]), 6);
-	CHECK_EQ(runq_second_len(&ps[0]), 0);
+	CHECK_EQ(runq_ready_len(&ps[0]), 6);
+	CHECK_EQ(ring_len(&ps[0], LANE_YIELD), 0);
 	CHECK_EQ(sched.gqn, 0);
 	expect_range(&ps[0], 0, 6);
 	gq_fini();
 }
 
-/* --- the first ring --- */
+/* --- the rings of Gs that have not yielded --- */
+
+TEST(runq_get_prefers_started_gs_and_takes_new_every_fourth)
+{
+	begin(1, false);
+	put_range(&ps[0], 0, 100);
+	for (int i = 100; i < 112; i++)
+		greens[i].stack = &stack;
+	put_range(&ps[0], 100, 112);
+	CHECK_EQ(ring_len(&ps[0], LANE_EVENT), 12);
+	CHECK_EQ(ring_len(&ps[0], LANE_NEW), 100);
+	for (int new = 0, run = 100; run < 112;) {
+		for (int i = 0; i < 3; i++)
+			CHECK_EQ(index_of(runq_get(&ps[0])), run++);
+		CHECK_EQ(index_of(runq_get(&ps[0])), new ++);
+	}
+	expect_range(&ps[0], 4, 100);
+	CHECK(runq_get(&ps[0]) == NULL);
+	gq_fini();
+}
+
+TEST(runq_in_order_has_one_ring_for_new_and_started_gs)
+{
+	begin(1, false);
+	sched.options.c.sched = GMP_SCHED_LOCAL;
+	ps[0].in_order = true;
+	for (int i = 1; i < 20; i += 2)
+		greens[i].stack = &stack;
+	put_range(&ps[0], 0, 20);
+	CHECK_EQ(ring_len(&ps[0], LANE_NEW), 0);
+	expect_range(&ps[0], 0, 20);
+	gq_fini();
+}
 
 static void check_order(bool shared)
 {
@@ -158,7 +190,7 @@ TEST(runq_shared_is_fifo)
 static void check_overflow(bool shared, uint32_t start)
 {
 	begin(1, shared);
-	ps[0].runqhead = ps[0].runqtail = start;
+	ps[0].head[LANE_NEW] = ps[0].tail[LANE_NEW] = start;
 	put_range(&ps[0], 0, RUNQ_SIZE);
 	CHECK_EQ(runq_len(&ps[0]), RUNQ_SIZE);
 	CHECK_EQ(sched.gqn, 0);
@@ -188,7 +220,7 @@ TEST(runq_index_wrap_keeps_order)
 {
 	for (uint32_t before = 0; before <= 2 * RUNQ_SIZE; before += 37) {
 		begin(1, before % 2);
-		ps[0].runqhead = ps[0].runqtail = UINT32_MAX - before;
+		ps[0].head[LANE_NEW] = ps[0].tail[LANE_NEW] = UINT32_MAX - before;
 		for (int i = 0; i < 1000; i += 100) {
 			put_range(&ps[0], i, i + 100);
 			CHECK_EQ(runq_len(&ps[0]), 100);
@@ -222,7 +254,9 @@ static void check_put_first(bool shared, uint32_t start)
 	uint32_t end;
 
 	begin(1, shared);
-	ps[0].runqhead = ps[0].runqtail = start;
+	for (int i = 0; i < GREENS; i++)
+		greens[i].stack = &stack;
+	ps[0].head[LANE_EVENT] = ps[0].tail[LANE_EVENT] = start;
 	put_range(&ps[0], 0, 3);
 	CHECK(runq_put_first(&ps[0], &list, &end));
 	CHECK_EQ(list.n, 0);
@@ -265,7 +299,7 @@ TEST(runq_put_first_keeps_order_and_refuses_a_full_ring)
 static void check_taking_back(bool shared, uint32_t start)
 {
 	begin(1, shared);
-	ps[0].runqhead = ps[0].runqtail = start;
+	ps[0].head[LANE_NEW] = ps[0].tail[LANE_NEW] = start;
 	CHECK(!runq_take_back(&ps[0], &greens[0])); /* empty */
 	put_range(&ps[0], 0, 10);
 	CHECK(!runq_take_back(&ps[0], &greens[8])); /* not the last */
@@ -329,8 +363,8 @@ TEST(runq_steal_takes_half_rounded_up_and_returns_oldest)
 TEST(runq_steal_across_index_wrap_keeps_order)
 {
 	begin(2, true);
-	ps[0].runqhead = ps[0].runqtail = UINT32_MAX - 5;
-	ps[1].runqhead = ps[1].runqtail = UINT32_MAX - 2;
+	ps[0].head[LANE_NEW] = ps[0].tail[LANE_NEW] = UINT32_MAX - 5;
+	ps[1].head[LANE_NEW] = ps[1].tail[LANE_NEW] = UINT32_MAX - 2;
 	put_range(&ps[0], 0, 20);
 	CHECK_EQ(index_of(runq_steal(&ps[1], &ps[0], false)), 0);
 	expect_range(&ps[1], 1, 10);
@@ -444,7 +478,7 @@ TEST(gq_get_moves_share_of_p)
 	gq_fini();
 }
 
-/* --- stealing and spilling of both rings --- */
+/* --- stealing and spilling of all lanes --- */
 
 TEST(runq_steal_takes_first_ring_then_second_then_runnext)
 {
@@ -456,8 +490,9 @@ TEST(runq_steal_takes_first_ring_then_second_then_runnext)
 	CHECK_EQ(index_of(runq_steal(&ps[1], &ps[0], true)), 1);
 	CHECK_EQ(runq_len(&ps[1]), 0);
 	CHECK_EQ(index_of(runq_steal(&ps[1], &ps[0], true)), 2);
-	CHECK_EQ(runq_first_len(&ps[1]), 0);
-	CHECK_EQ(runq_second_len(&ps[1]), 3); /* half of seven, rounded up, less the G that runs */
+	CHECK_EQ(runq_ready_len(&ps[1]), 0);
+	CHECK_EQ(ring_len(&ps[1], LANE_YIELD),
+		 3); /* half of seven, rounded up, less the G that runs */
 	CHECK_EQ(ps[1].count.stolen, 3);
 	expect_yielded(&ps[1], 3, 6);
 	expect_yielded(&ps[0], 6, 9);
@@ -466,11 +501,11 @@ TEST(runq_steal_takes_first_ring_then_second_then_runnext)
 	gq_fini();
 }
 
-TEST(runq_steal_of_second_ring_across_index_wrap_keeps_order)
+TEST(runq_steal_of_yield_lane_across_index_wrap_keeps_order)
 {
 	begin(2, true);
-	ps[0].yieldhead = ps[0].yieldtail = UINT32_MAX - 5;
-	ps[1].yieldhead = ps[1].yieldtail = UINT32_MAX - 2;
+	ps[0].head[LANE_YIELD] = ps[0].tail[LANE_YIELD] = UINT32_MAX - 5;
+	ps[1].head[LANE_YIELD] = ps[1].tail[LANE_YIELD] = UINT32_MAX - 2;
 	yield_range(&ps[0], 0, 20);
 	CHECK_EQ(index_of(runq_steal(&ps[1], &ps[0], false)), 0);
 	expect_yielded(&ps[1], 1, 10);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that Gs which have yielded run in order and in rounds, from the second ring and from the
+/* Tests that Gs which have yielded run in order and in rounds, from the yield lane and from the
  * global queue.  floors 0..2 */
 #define _GNU_SOURCE 1
 #include "runq_util.h"
 
-/* --- the second ring --- */
+/* --- the yield lane --- */
 
 static void check_yields(bool shared, uint32_t start)
 {
 	begin(1, shared);
-	ps[0].yieldhead = ps[0].yieldtail = start;
+	ps[0].head[LANE_YIELD] = ps[0].tail[LANE_YIELD] = start;
 	CHECK(runq_get_yielded(&ps[0]) == NULL);
 	put_range(&ps[0], 0, 2);
 	yield_range(&ps[0], 100, 110);
 	put_range(&ps[0], 2, 3);
-	CHECK_EQ(runq_first_len(&ps[0]), 3);
-	CHECK_EQ(runq_second_len(&ps[0]), 10);
+	CHECK_EQ(runq_ready_len(&ps[0]), 3);
+	CHECK_EQ(ring_len(&ps[0], LANE_YIELD), 10);
 	CHECK_EQ(runq_len(&ps[0]), 13);
 	expect_yielded(&ps[0], 100, 104);
 	yield_range(&ps[0], 110, 112);
@@ -30,31 +30,31 @@ static void check_yields(bool shared, uint32_t start)
 	memset(ps, 0, sizeof(ps));
 }
 
-TEST(runq_yield_is_fifo_in_second_ring)
+TEST(runq_yield_is_fifo_in_yield_lane)
 {
 	for (int shared = 0; shared < 2; shared++)
 		for (uint32_t before = 0; before < 12; before++)
 			check_yields(shared, -before);
 }
 
-/* How many Gs have passed through the second ring and have run: PICK-4. */
+/* How many Gs have passed through the yield lane and have run: PICK-4. */
 static int ran_yielded(struct p *pp)
 {
-	return (int)((uint32_t)pp->yieldhead - pp->drr.head);
+	return (int)((uint32_t)pp->head[LANE_YIELD] - pp->drr.head);
 }
 
 static void check_yield_overflow(bool shared, uint32_t start)
 {
 	begin(1, shared);
-	ps[0].yieldhead = ps[0].yieldtail = ps[0].round_end = ps[0].drr.head = start;
+	ps[0].head[LANE_YIELD] = ps[0].tail[LANE_YIELD] = ps[0].round_end = ps[0].drr.head = start;
 	yield_range(&ps[0], 0, RUNQ_SIZE);
-	CHECK_EQ(runq_second_len(&ps[0]), RUNQ_SIZE);
+	CHECK_EQ(ring_len(&ps[0], LANE_YIELD), RUNQ_SIZE);
 	CHECK_EQ(sched.gqn, 0);
 	runq_yield(&ps[0], &greens[RUNQ_SIZE]);
-	CHECK_EQ(runq_second_len(&ps[0]), RUNQ_SIZE - RUNQ_BATCH + 1);
+	CHECK_EQ(ring_len(&ps[0], LANE_YIELD), RUNQ_SIZE - RUNQ_BATCH + 1);
 	CHECK_EQ(sched.gqyields, RUNQ_BATCH);
 	CHECK_EQ(sched.gqn, RUNQ_BATCH);
-	CHECK_EQ(runq_first_len(&ps[0]), 0);
+	CHECK_EQ(runq_ready_len(&ps[0]), 0);
 	CHECK_EQ(ran_yielded(&ps[0]), 0);
 	expect_yielded(&ps[0], 0, RUNQ_SIZE + 1);
 	CHECK_EQ(ran_yielded(&ps[0]), RUNQ_SIZE + 1);
@@ -84,7 +84,7 @@ TEST(runq_flush_moves_all_in_order)
 		runq_flush_yielded_locked(&ps[0]);
 		runq_flush_yielded_locked(&ps[0]);
 		unlock(&sched.lock, LR_SCHED);
-		CHECK_EQ(runq_second_len(&ps[0]), 0);
+		CHECK_EQ(ring_len(&ps[0], LANE_YIELD), 0);
 		CHECK_EQ(ran_yielded(&ps[0]), 0);
 		CHECK_EQ(sched.gqyields, 1001);
 		gq_expect_yielded(0, 1001);
@@ -94,13 +94,13 @@ TEST(runq_flush_moves_all_in_order)
 	}
 }
 
-/* --- the second ring of a P whose Gs run for long: RUNQ-6 --- */
+/* --- the yield lane of a P whose Gs run for long: RUNQ-6 --- */
 
 static void make_slow(struct p *pp)
 {
 	pp->slow = true;
 	pp->yield_room = 0;
-	pp->round_end = pp->yieldtail;
+	pp->round_end = pp->tail[LANE_YIELD];
 }
 
 TEST(runq_yield_of_slow_p_uses_global_queue)
@@ -111,7 +111,7 @@ TEST(runq_yield_of_slow_p_uses_global_queue)
 	CHECK_EQ(sched.gqyields, 0);
 	runq_yield(&ps[0], &greens[300]);
 	CHECK_EQ(sched.gqyields, 1);
-	CHECK_EQ(runq_second_len(&ps[0]), 300);
+	CHECK_EQ(ring_len(&ps[0], LANE_YIELD), 300);
 	for (int i = 0; i < 300;
 	     i++) { /* those before it run first, whatever the end of the round */
 		CHECK_EQ(index_of(runq_get_yielded(&ps[0])), i);
@@ -131,7 +131,7 @@ TEST(runq_round_of_slow_p_is_one_g)
 	yield_range(&ps[0], 0, 10);
 	for (int i = 0; i < 25; i++) {
 		CHECK_EQ(index_of(runq_get_yielded(&ps[0])), i % 10);
-		CHECK_EQ(runq_second_len(&ps[0]), 0);
+		CHECK_EQ(ring_len(&ps[0], LANE_YIELD), 0);
 		CHECK_EQ(ran_yielded(&ps[0]), i + 1);
 		runq_yield(&ps[0], &greens[i % 10]);
 	}
@@ -168,20 +168,20 @@ static void run_yielded(int i)
 static void check_rounds(bool shared, uint32_t start)
 {
 	begin(2, shared);
-	ps[0].yieldhead = ps[0].yieldtail = ps[0].round_end = ps[0].drr.head = start;
+	ps[0].head[LANE_YIELD] = ps[0].tail[LANE_YIELD] = ps[0].round_end = ps[0].drr.head = start;
 	gq_yield_range(0, 3);
 	yield_range(&ps[0], 3, 5);
 	run_yielded(0); /* no round yet: 3 and 4 go behind 2; the share is three */
 	CHECK_EQ(sched.gqyields, 2);
 	CHECK_EQ(sched.gqn, 2);
-	CHECK_EQ(runq_second_len(&ps[0]), 3);
+	CHECK_EQ(ring_len(&ps[0], LANE_YIELD), 3);
 	run_yielded(1);
 	run_yielded(2);
 	CHECK_EQ(sched.gqyields, 2);
-	CHECK_EQ(runq_second_len(&ps[0]), 3);
+	CHECK_EQ(ring_len(&ps[0], LANE_YIELD), 3);
 	run_yielded(3); /* the round is over: 0, 1 and 2 go behind 4 */
 	CHECK_EQ(sched.gqyields, 2);
-	CHECK_EQ(runq_second_len(&ps[0]), 3);
+	CHECK_EQ(ring_len(&ps[0], LANE_YIELD), 3);
 	run_yielded(4);
 	run_yielded(0);
 	run_yielded(1);
@@ -203,7 +203,7 @@ static bool in_round(uint32_t at)
 	struct g *gp;
 
 	begin(1, false);
-	ps[0].yieldhead = ps[0].yieldtail = 100;
+	ps[0].head[LANE_YIELD] = ps[0].tail[LANE_YIELD] = 100;
 	ps[0].round_end = 100 + at;
 	yield_range(&ps[0], 1, 3);
 	gq_yield_range(0, 1);
@@ -233,7 +233,7 @@ TEST(runq_round_with_empty_ring_continues_with_global_queue)
 	CHECK_EQ(index_of(runq_get_yielded(&ps[0])), 0); /* 6 / 2 + 1 */
 	CHECK_EQ(index_of(runq_steal(&ps[1], &ps[0], false)), 1);
 	CHECK_EQ(index_of(runq_steal(&ps[2], &ps[0], false)), 3);
-	CHECK_EQ(runq_second_len(&ps[0]), 0);
+	CHECK_EQ(ring_len(&ps[0], LANE_YIELD), 0);
 	CHECK_EQ(index_of(runq_get_yielded(&ps[0])), 4);
 	gq_fini();
 }
@@ -243,7 +243,7 @@ TEST(runq_round_takes_as_much_as_the_ring_holds)
 	begin(1, false);
 	gq_yield_range(0, GREENS);
 	CHECK_EQ(index_of(runq_get_yielded(&ps[0])), 0);
-	CHECK_EQ(runq_second_len(&ps[0]), RUNQ_SIZE - 1);
+	CHECK_EQ(ring_len(&ps[0], LANE_YIELD), RUNQ_SIZE - 1);
 	CHECK_EQ(sched.gqyields, GREENS - RUNQ_SIZE);
 	expect_yielded(&ps[0], 1, GREENS);
 	gq_fini();
@@ -268,9 +268,9 @@ TEST(runq_yield_to_full_ring_in_round_goes_to_global_queue)
 	gq_yield_range(0, RUNQ_SIZE + 10);
 	CHECK_EQ(index_of(runq_get_yielded(&ps[0])), 0);
 	runq_yield(&ps[0], &greens[0]);
-	CHECK_EQ(runq_second_len(&ps[0]), RUNQ_SIZE);
+	CHECK_EQ(ring_len(&ps[0], LANE_YIELD), RUNQ_SIZE);
 	runq_yield(&ps[0], &greens[GREENS - 1]);
-	CHECK_EQ(runq_second_len(&ps[0]), RUNQ_SIZE);
+	CHECK_EQ(ring_len(&ps[0], LANE_YIELD), RUNQ_SIZE);
 	CHECK_EQ(sched.gqyields, 11);
 	CHECK_EQ(index_of(runq_get_yielded(&ps[0])), 1);
 	gq_fini();

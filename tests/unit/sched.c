@@ -374,7 +374,7 @@ static void work_on_events(void *arg)
 	}
 }
 
-/* Between two rounds this G is runnext: the first ring or runnext always has a G. */
+/* Between two rounds this G is runnext: a lane or runnext always has a G. */
 static void make_events(void *arg)
 {
 	gmp_g *g[EVENT_GS + 1];

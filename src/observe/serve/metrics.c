@@ -116,8 +116,8 @@ static struct p_values p_read(struct p *pp)
 	return (struct p_values){
 		.running = (ld_rlx(&pp->status) & P_STATUS_MASK) == P_RUNNING,
 		.runnext = ld_rlx(&pp->runnext) != NULL,
-		.ring = runq_first_len(pp),
-		.yielded = runq_second_len(pp),
+		.ring = runq_ready_len(pp),
+		.yielded = ring_len(pp, LANE_YIELD),
 		.timers = timers_count_unlocked(pp),
 		.switches = ld_rlx(&pp->count.switches),
 	};

@@ -78,8 +78,8 @@ static void put_p(struct debug_request *r, struct p *pp)
 		    "{\"id\":%d,\"status\":\"%s\",\"thread\":%d,\"runnext\":%d,\"ring\":%u,"
 		    "\"yielded\":%u,\"timers\":%u,",
 		    pp->id, snapshot_p_states[ld_rlx(&pp->status) & P_STATUS_MASK],
-		    ld_rlx(&pp->tid), ld_rlx(&pp->runnext) != NULL, runq_first_len(pp),
-		    runq_second_len(pp), timers_count_unlocked(pp));
+		    ld_rlx(&pp->tid), ld_rlx(&pp->runnext) != NULL, runq_ready_len(pp),
+		    ring_len(pp, LANE_YIELD), timers_count_unlocked(pp));
 	debug_print(r,
 		    "\"switches\":%llu,\"spawns\":%llu,\"exits\":%llu,\"steals\":%llu,"
 		    "\"stolen\":%llu,\"overflows\":%llu}",

@@ -204,7 +204,7 @@ static void write_ps(void)
 		add("  P%d: status=%s schedtick=%u", pp->id, snapshot_p_states[status],
 		    ld_rlx(&pp->schedtick));
 		add_number("m", find_m(pp, NULL, NULL));
-		add(" runqsize=%u yielded=%u", runq_first_len(pp), runq_second_len(pp));
+		add(" runqsize=%u yielded=%u", runq_ready_len(pp), ring_len(pp, LANE_YIELD));
 		add_number("runnext", id_of(ld_rlx(&pp->runnext)));
 		add(" timerslen=%u gfreecnt=%u", ld_rlx(&pp->timers.n), free_gs(pp));
 		end_line();

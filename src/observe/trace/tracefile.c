@@ -270,10 +270,10 @@ static void put_snapshot(void)
 
 	for (int i = 0; i < n; i++) {
 		struct p *pp = sched.allp[i];
-		uint32_t ring = runq_first_len(pp) + (ld_rlx(&pp->runnext) ? 1 : 0);
+		uint32_t ring = runq_ready_len(pp) + (ld_rlx(&pp->runnext) ? 1 : 0);
 
 		put_own(EVENT_P_STATE, ld_rlx(&pp->status) & P_STATUS_MASK, (uint64_t)i, ring,
-			runq_second_len(pp), NULL);
+			ring_len(pp, LANE_YIELD), NULL);
 	}
 	put_own(EVENT_QUEUES, (unsigned)min_of(ld_rlx(&sched.nmspinning), 255), gq_events(),
 		ld_rlx(&sched.gqyields), (uint64_t)ld_rlx(&sched.nmidle), NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests PICK-4: Gs that an event makes runnable run before Gs that have yielded, and neither starve
- * the others.
+ * Tests PICK-4 and RUNQ-5: Gs that an event makes runnable run before new Gs and before Gs that
+ * have yielded, and none starve the others.
  *
  * In virtual time on one P the clock of the scheduler is the number of switches, 10 us each, so the
  * bounds are exact: a check of PICK-3 is due after 61 switches, a quantum is due at a credit of 25,
@@ -14,7 +14,7 @@
 enum {
 	CHECK_SWITCHES = 100 + 61, /* CHECK_TICKS, and an interval of PICK-3 */
 	SLICE_SWITCHES = 200,      /* QUANTUM_TICKS */
-	SHARE = 4,                 /* the second lane has at least a quarter of the time */
+	SHARE = 4,                 /* the yield lane has at least a quarter of the time */
 };
 
 static atomic_int stop;
@@ -46,7 +46,7 @@ static void yield_until_stop(UNUSED void *arg)
 	gmp_wg_done(&all);
 }
 
-/* The last arrival makes all others runnable, so with two barriers the first ring is never empty.
+/* The last arrival makes all others runnable, so with two barriers the other lanes are never empty.
  * Killed at the end of the run. */
 static void cross_repeatedly(void *barrier)
 {
@@ -61,7 +61,7 @@ static void end_of_flood(UNUSED void *arg)
 	CHECK_EQ(gmp_sem_release(&flood, 1), 0);
 }
 
-/* Spawns two Gs for each G that has ended, so new Gs fill the first ring. */
+/* Spawns two Gs for each G that has ended, so new Gs fill their lane. */
 static void spawn_until_stop(UNUSED void *arg)
 {
 	while (!atomic_load(&stop)) {
@@ -158,13 +158,74 @@ TEST(events_run_before_yielded_gs)
 	run_virtual(1, events_beside_yielders, NULL);
 }
 
+/* --- new Gs --- */
+
+enum { BURST = 200, BURSTS = 20, NEW_PART = 4 };
+
+static void begin_and_end(UNUSED void *arg)
+{
+}
+
+/* As events_beside_yielders, and new Gs. */
+static void events_beside_new(UNUSED void *arg)
+{
+	for (int i = 0; i < WAITERS; i++)
+		spawn_into(wait_for_broadcast, NULL);
+	WAIT_FOR(stats().greens_waiting == WAITERS);
+	for (int i = 0; i < BROADCASTS; i++) {
+		for (int k = 0; k < BURST; k++)
+			CHECK_EQ(gmp_go(begin_and_end, NULL), 0);
+		sent = switches();
+		CHECK_EQ(gmp_cond_broadcast(&cond), 0);
+		while (nwaits < (i + 1) * WAITERS)
+			gmp_yield();
+	}
+	qsort(waits, (size_t)nwaits, sizeof(waits[0]), cmp_i64);
+	fprintf(stderr, "switches: median %lld, max %lld\n", (long long)waits[nwaits / 2],
+		(long long)waits[nwaits - 1]);
+	/* runnext is a new G; then every fourth is one; this G, if a quantum of PICK-4 is due */
+	CHECK(waits[nwaits - 1] <= WAITERS + 1 + WAITERS / (NEW_PART - 1) + 1);
+	gmp_wg_wait(&all);
+}
+
+TEST(events_run_before_new_gs)
+{
+	run_virtual(1, events_beside_new, NULL);
+}
+
+static uint64_t made, began_last;
+
+static void note_begin(UNUSED void *arg)
+{
+	began_last = switches();
+	gmp_wg_done(&all);
+}
+
+static void new_beside_events(UNUSED void *arg)
+{
+	for (int i = 0; i < GROUPS * PER_GROUP; i++)
+		CHECK_EQ(gmp_go(cross_repeatedly, &barriers[i % GROUPS]), 0);
+	for (int i = 0; i < BURSTS; i++) {
+		made = switches();
+		for (int k = 0; k < BURST; k++)
+			spawn_into(note_begin, NULL);
+		gmp_wg_wait(&all);
+		CHECK(began_last - made <= NEW_PART * BURST + SLICE_SWITCHES);
+	}
+}
+
+TEST(new_gs_begin_beside_events)
+{
+	run_virtual(1, new_beside_events, NULL);
+}
+
 /* --- random mixes --- */
 
 enum { MIXES = SANITIZED ? 8 : 40, MIX_RUN = 20000 };
 
 static gmp_chan *there, *back;
 
-/* A pair that shares one time slice (PICK-1): then it is one G of the second lane. */
+/* A pair that shares one time slice (PICK-1): then it is one G of the yield lane. */
 static void ping_until_stop(void *first)
 {
 	char c = 0;
@@ -207,7 +268,7 @@ static void mix(void *arg)
 	if (spawner)
 		spawn_into(spawn_until_stop, NULL);
 	count_until(began + MIX_RUN);
-	/* The pair's slice is one run of the second lane, and may end in the first one too. */
+	/* The pair's slice is one run of the yield lane, and may end in another one too. */
 	most = SHARE * (yielders + 1 + (pair ? 2 * SLICE_SWITCHES : 0)) + CHECK_SWITCHES;
 	if (longest > most)
 		check_failed("seed %u: a G waits for %lld switches, not %lld at most: "
