@@ -53,7 +53,7 @@
  *   src/observe/cpusample.c: sample_take_sig cpusample_drain cpusample_begin cpusample_end
  *   src/observe/longrun.c: send_question longrun_ask answer_dump_sig longrun_answer_sig
  *   src/observe/longrun.c: longrun_answered longrun_drop
- *   src/variant/thread.c: variant_arm variant_resume hold_waiter thread_end_wait
+ *   src/variant/thread.c: variant_arm stop_awaiting hold_waiter thread_end_wait
  *   src/base/object.c: object_free
  *   src/wait/once.c: once_finish is_done once_do_slow
  *   src/wait/wg.c: gmp_wg_add wg_add_slow gmp_wg_wait_until

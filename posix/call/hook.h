@@ -82,6 +82,34 @@ static inline void hook_block_end(void)
 		hook_result_;                                                                      \
 	})
 
+/* Around libc's call, which may wait.  With GMP_SCHED=thread gmp_cancel ends it with EINTR:
+ * signal/interrupt.c.  hook_call_end: it has, if the call was interrupted; keeps errno. */
+bool gmp__hook_call_begin(void);
+bool gmp__hook_call_end(void);
+
+static inline bool hook_call_begin(void)
+{
+	return unlikely(run_has_threads()) && gmp__hook_call_begin();
+}
+
+static inline bool hook_call_end(bool begun)
+{
+	return unlikely(begun) && gmp__hook_call_end();
+}
+
+/* The value of call, as it is; -1 with ECANCELED if gmp_cancel has ended it. */
+#define HOOK_CALL(call)                                                                            \
+	({                                                                                         \
+		bool hook_begun_ = hook_call_begin();                                              \
+		__auto_type hook_value_ = (call);                                                  \
+		if (hook_call_end(hook_begun_) && hook_value_ < 0 && errno == EINTR)               \
+			errno = ECANCELED;                                                         \
+		hook_value_;                                                                       \
+	})
+
+/* As HOOK_BLOCKING, for a call that waits. */
+#define HOOK_WAITING(call) HOOK_BLOCKING(HOOK_CALL(call))
+
 /* The value of call, a wait that parks in HOOK_PARK and that a handler may interrupt then. */
 #define HOOK_WAIT(call) (hook_parks() ? HANDLER_WAIT(call) : HOOK_BLOCKING(call))
 
@@ -97,7 +125,7 @@ static inline void hook_block_end(void)
 		do {                                                                               \
 			if (hook_blocks_)                                                          \
 				handler_call_begin();                                              \
-			repeated_ = (call);                                                        \
+			repeated_ = HOOK_CALL(call);                                               \
 		} while (hook_blocks_ && unlikely(repeated_ < 0) && errno == EINTR &&              \
 			 !handler_has_run());                                                      \
 		repeated_;                                                                         \

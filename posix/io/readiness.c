@@ -60,7 +60,7 @@ HOOK int poll(struct pollfd *fds, nfds_t n, int timeout)
 	int64_t deadline = deadline_of(timeout); /* before the caller may yield */
 
 	return (int)IO_POINT(poll_waiting(fds, n, deadline),
-			     HOOK_BLOCKING(LIBC(poll)(fds, n, timeout)));
+			     HOOK_WAITING(LIBC(poll)(fds, n, timeout)));
 }
 
 HOOK int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t room)
@@ -84,7 +84,7 @@ HOOK int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, con
 	return (int)IO_POINT(by_kernel
 				     ? IO_SYS(HOOK_MASKED(mask, LIBC(ppoll)(fds, n, timeout, mask)))
 				     : poll_waiting(fds, n, deadline),
-			     HOOK_BLOCKING(LIBC(ppoll)(fds, n, timeout, mask)));
+			     HOOK_WAITING(LIBC(ppoll)(fds, n, timeout, mask)));
 }
 
 HOOK int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
@@ -206,12 +206,12 @@ static int select_call(struct select_call *c)
 HOOK int select(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval *timeout)
 {
 	if (!hook_parks())
-		return HOOK_BLOCKING(LIBC(select)(n, in, out, except, timeout));
+		return HOOK_WAITING(LIBC(select)(n, in, out, except, timeout));
 	int saved = io_begin();
 	struct select_call c = { .n = n, .sets = { in, out, except }, .deadline = GMP_FOREVER };
 
 	if (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0))
-		return HOOK_BLOCKING(LIBC(select)(n, in, out, except, timeout));
+		return HOOK_WAITING(LIBC(select)(n, in, out, except, timeout));
 	if (timeout)
 		c.deadline = deadline_after(
 			&(struct timespec){ timeout->tv_sec + timeout->tv_usec / 1000000,
@@ -235,7 +235,7 @@ HOOK int pselect(int n, fd_set *in, fd_set *out, fd_set *except, const struct ti
 				     ? IO_SYS(HOOK_MASKED(mask, LIBC(pselect)(n, in, out, except,
 									      timeout, mask)))
 				     : (c.deadline = deadline_after(timeout), select_call(&c)),
-			     HOOK_BLOCKING(LIBC(pselect)(n, in, out, except, timeout, mask)));
+			     HOOK_WAITING(LIBC(pselect)(n, in, out, except, timeout, mask)));
 }
 
 /* --- epoll --- */
@@ -293,11 +293,11 @@ HOOK int epoll_pwait(int fd, struct epoll_event *events, int n, int timeout, con
 
 	return (int)IO_POINT(mask ? epoll_blocking(fd, events, n, deadline, mask)
 				  : epoll_waiting(fd, events, n, deadline),
-			     HOOK_BLOCKING(LIBC(epoll_pwait)(fd, events, n, timeout, mask)));
+			     HOOK_WAITING(LIBC(epoll_pwait)(fd, events, n, timeout, mask)));
 }
 
 HOOK int epoll_wait(int fd, struct epoll_event *events, int n, int timeout)
 {
 	return hook_parks() ? epoll_pwait(fd, events, n, timeout, NULL)
-			    : HOOK_BLOCKING(LIBC(epoll_wait)(fd, events, n, timeout));
+			    : HOOK_WAITING(LIBC(epoll_wait)(fd, events, n, timeout));
 }

@@ -184,5 +184,5 @@ static ssize_t recvmmsg_call(int fd, struct mmsghdr *m, unsigned n, int flags,
 HOOK int recvmmsg(int fd, struct mmsghdr *m, unsigned n, int flags, struct timespec *timeout)
 {
 	return (int)IO_POINT(recvmmsg_call(fd, m, n, flags, timeout),
-			     HOOK_BLOCKING(LIBC(recvmmsg)(fd, m, n, flags, timeout)));
+			     HOOK_WAITING(LIBC(recvmmsg)(fd, m, n, flags, timeout)));
 }

@@ -94,7 +94,7 @@ HOOK ssize_t sendto(int fd, const void *buf, size_t n, int flags, const struct s
 		    socklen_t len)
 {
 	return IO_POINT(sendto_waiting(fd, buf, n, flags, to, len),
-			HOOK_BLOCKING(LIBC(sendto)(fd, buf, n, flags, to, len)));
+			HOOK_WAITING(LIBC(sendto)(fd, buf, n, flags, to, len)));
 }
 
 /* --- messages --- */
@@ -161,5 +161,5 @@ HOOK int sendmmsg(int fd, struct mmsghdr *m, unsigned n, int flags)
 {
 	return (int)IO_POINT(n ? sendmmsg_waiting(fd, m, n, flags)
 			       : IO_BLOCKING(LIBC(sendmmsg)(fd, m, n, flags)),
-			     HOOK_BLOCKING(LIBC(sendmmsg)(fd, m, n, flags)));
+			     HOOK_WAITING(LIBC(sendmmsg)(fd, m, n, flags)));
 }

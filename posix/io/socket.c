@@ -207,7 +207,7 @@ static int connect_call(int fd, const struct sockaddr *addr, socklen_t len)
 HOOK int connect(int fd, const struct sockaddr *addr, socklen_t len)
 {
 	return (int)IO_POINT(connect_call(fd, addr, len),
-			     HOOK_BLOCKING(LIBC(connect)(fd, addr, len)));
+			     HOOK_WAITING(LIBC(connect)(fd, addr, len)));
 }
 
 /* --- shutdown --- */

@@ -58,6 +58,7 @@
 #include "posix/program/atfork.h"
 #include "posix/signal/kill.h"
 #include "posix/signal/mask.h"
+#include "posix/signal/settle.h"
 #include "posix/signal/sigtable.h"
 #include "posix/signal/sigthread.h"
 #include "posix/thread/alive.h"
@@ -305,6 +306,7 @@ const struct thread_upcalls gmp__thread_up = {
 	.mask_to_inherit = mask_to_inherit,
 	.mask_inherit = mask_inherit,
 	.cancelled = kill_cut_sigwait,
+	.cancelled_in_libc = settle_interrupts,
 };
 
 /* Step 1.  Before fork_child of run/fork.c: the caller is still a green thread. */

@@ -79,6 +79,8 @@ void settle_take_sig(const void *context)
 	const ucontext_t *u = context;
 
 	add_rlx(&settling.taken, 1u);
+	if (run_has_threads() && own_green())
+		return;                           /* INTERRUPT-2 */
 	if (!(mask_of(&u->uc_sigmask) & forward)) /* not on the signal thread */
 		syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &forward, NULL, SIGSET_BYTES);
 }
@@ -250,17 +252,34 @@ struct kernel_action {
 	unsigned long rest[3]; /* where libc's handlers return to, on some machines; the mask */
 };
 
+static handler_fn libcs; /* (a) libc's handler, which on_forward has replaced; or NULL */
+
 static void on_forward(int signo, siginfo_t *info, void *context)
 {
 	uint32_t value = (uint32_t)info->si_value.sival_int;
+	handler_fn next = ld_rlx(&libcs);
 	int saved = errno;
 
-	(void)signo;
-	(void)context;
-	if (info->si_code != CODE_QUESTION || info->si_pid != getpid())
-		return;
-	answer_sig(value >> INDEX_BITS, value % MOST_ASKED);
+	if (info->si_code == CODE_QUESTION && info->si_pid == getpid())
+		answer_sig(value >> INDEX_BITS, value % MOST_ASKED);
+	else if (next && info->si_code == SI_TKILL)
+		next(signo, info, context);
 	errno = saved;
+}
+
+/* Give SIG_FORWARD the handler, with flags; now: its present action. */
+static void install(const struct kernel_action *now, unsigned long flags)
+{
+	struct kernel_action ours;
+
+	if (syscall(SYS_rt_sigaction, SIG_SETXID, NULL, &ours, SIGSET_BYTES) ||
+	    (uintptr_t)ours.handler <= (uintptr_t)SIG_IGN)
+		return;
+	if (now->handler && now->handler != on_forward)
+		st_rlx(&libcs, now->handler);
+	ours.handler = on_forward;
+	ours.flags = (ours.flags & ~(unsigned long)SA_RESTART) | SA_SIGINFO | SA_ONSTACK | flags;
+	syscall(SYS_rt_sigaction, SIG_FORWARD, &ours, NULL, SIGSET_BYTES);
 }
 
 /* The handler of SIG_FORWARD answers questions (SETTLE-1).  A handler on the signal thread may
@@ -268,15 +287,19 @@ static void on_forward(int signo, siginfo_t *info, void *context)
  * end.  It returns as libc's does.  libc sets its own before it uses SIG_FORWARD. */
 void settle_begin(void)
 {
-	struct kernel_action now, ours;
+	struct kernel_action now;
 
-	if (syscall(SYS_rt_sigaction, SIG_FORWARD, NULL, &now, SIGSET_BYTES) || now.handler ||
-	    syscall(SYS_rt_sigaction, SIG_SETXID, NULL, &ours, SIGSET_BYTES) ||
-	    (uintptr_t)ours.handler <= (uintptr_t)SIG_IGN)
-		return;
-	ours.handler = on_forward;
-	ours.flags |= SA_SIGINFO | SA_ONSTACK | SA_RESTART;
-	syscall(SYS_rt_sigaction, SIG_FORWARD, &ours, NULL, SIGSET_BYTES);
+	if (syscall(SYS_rt_sigaction, SIG_FORWARD, NULL, &now, SIGSET_BYTES) == 0 && !now.handler)
+		install(&now, SA_RESTART);
+}
+
+void settle_interrupts(void)
+{
+	struct kernel_action now;
+
+	if (syscall(SYS_rt_sigaction, SIG_FORWARD, NULL, &now, SIGSET_BYTES) == 0 &&
+	    (now.handler != on_forward || now.flags & SA_RESTART))
+		install(&now, 0);
 }
 
 void settle_forget(void)

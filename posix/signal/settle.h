@@ -15,4 +15,7 @@ void settle_taken_sig(void);
 void settle_begin(void);
 void settle_forget(void);
 
+/* With GMP_SCHED=thread: SIG_FORWARD ends system calls from now on (interrupt.c). */
+void settle_interrupts(void);
+
 #endif

@@ -94,7 +94,7 @@ static int wait_for_info(const sigset_t *set, siginfo_t *info, const struct time
 	sigset_t copy = mask_set(mask);
 
 	timeout = timeout ? &time : NULL;
-	int signo = hook_how() == HOOK_LIBC ? LIBC(sigtimedwait)(&copy, &got, timeout)
+	int signo = hook_how() == HOOK_LIBC ? HOOK_CALL(LIBC(sigtimedwait)(&copy, &got, timeout))
 					    : HOOK_BLOCKING(wait_kernel(&copy, &got, timeout));
 
 	if (signo < 0 && errno == ECANCELED)
@@ -112,7 +112,7 @@ HOOK int sigwait(const sigset_t *set, int *signo)
 {
 	int saved = errno, got;
 
-	if (hook_how() == HOOK_LIBC)
+	if (hook_how() == HOOK_LIBC && !run_has_threads())
 		return LIBC(sigwait)(set, signo);
 	do
 		got = wait_for_info(set, NULL, NULL);
@@ -209,14 +209,14 @@ static int wait_for_handler(const sigset_t *set)
 HOOK int pause(void)
 {
 	if (hook_how() == HOOK_LIBC)
-		return LIBC(pause)();
+		return HOOK_CALL(LIBC(pause)());
 	return wait_for_handler(NULL);
 }
 
 HOOK int sigsuspend(const sigset_t *set)
 {
 	if (hook_how() == HOOK_LIBC)
-		return LIBC(sigsuspend)(set);
+		return HOOK_CALL(LIBC(sigsuspend)(set));
 	if (!user_reads(set, sizeof(uint64_t)))
 		return (int)hook_return(-EFAULT);
 	return wait_for_handler(set);

@@ -75,13 +75,22 @@ static int cancel(pthread_t self)
 	return err;
 }
 
+static int cancel_in_libc(pthread_t self)
+{
+	int err = LIBC(pthread_cancel)(self);
+
+	if (run_has_threads())
+		gmp__thread_up.cancelled_in_libc();
+	return err;
+}
+
 HOOK int pthread_cancel(pthread_t self)
 {
 	struct thread *me = cancellable_self();
 	int err = cancel(self);
 
 	if (err == NOT_GREEN)
-		return LIBC(pthread_cancel)(self);
+		return cancel_in_libc(self);
 	if (me && me->self == self && me->async)
 		act_if_pending(me);
 	return err;

@@ -25,6 +25,9 @@ struct thread_upcalls {
 	void (*mask_inherit)(uint64_t mask);
 	/* pthread_cancel has set t->pending.  With the table's lock: kill.c:kill_cut_sigwait. */
 	void (*cancelled)(struct thread *t);
+	/* With GMP_SCHED=thread: libc's pthread_cancel has been called:
+	 * settle.c:settle_interrupts. */
+	void (*cancelled_in_libc)(void);
 };
 
 /* In run_main.c.  A constant, since other libraries call pthread_create before the constructors of

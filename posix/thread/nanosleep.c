@@ -90,13 +90,22 @@ static bool parks_on(clockid_t clock)
 	}
 }
 
+static int sleep_in_libc(clockid_t clock, int flags, const struct timespec *t,
+			 struct timespec *rest)
+{
+	bool begun = hook_call_begin();
+	int err = LIBC(clock_nanosleep)(clock, flags, t, rest);
+
+	return hook_call_end(begun) && err == EINTR ? ECANCELED : err;
+}
+
 HOOK int clock_nanosleep(clockid_t clock, int flags, const struct timespec *t,
 			 struct timespec *rest)
 {
 	enum hook_how how = hook_how();
 
 	if (how == HOOK_LIBC)
-		return LIBC(clock_nanosleep)(clock, flags, t, rest);
+		return sleep_in_libc(clock, flags, t, rest);
 	if (how == HOOK_BLOCK || !parks_on(clock))
 		return HOOK_BLOCKING(LIBC(clock_nanosleep)(clock, flags, t, rest));
 	struct timespec time;

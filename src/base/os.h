@@ -256,10 +256,12 @@ uint64_t os_thread_slices(int tid);
 /* Return how often a thread of this process went to sleep; 0 if not known. */
 uint64_t os_thread_sleeps(int tid);
 /* A timer of the CPU time of a thread of this process: sends the thread signo after `first` ns of
- * it, and then every ns. Returns the number of the timer, which os_cpu_timer_end frees, or
+ * it, and then every ns. Returns the number of the timer, which os_timer_end frees, or
  * -errno. */
 int os_cpu_timer_begin(int tid, int signo, int64_t first, int64_t ns);
-void os_cpu_timer_end(int timer);
+/* The same of real time; the first signal comes at once.  On Linux only. */
+int os_timer_begin(int tid, int signo, int64_t ns);
+void os_timer_end(int timer);
 uint64_t os_own_sleeps(void); /* the same of this thread; in a signal handler, too */
 /* The system call in which a thread of this process sleeps. Returns false if it sleeps in none, or
  * that is not known. */

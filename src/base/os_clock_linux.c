@@ -163,7 +163,7 @@ int64_t os_thread_cpu_time(int tid)
 }
 
 /* By system calls: until glibc 2.34 timer_create is in another library. */
-int os_cpu_timer_begin(int tid, int signo, int64_t first, int64_t ns)
+static int timer_begin(clockid_t clock, int tid, int signo, int64_t first, int64_t ns)
 {
 	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = signo };
 	struct itimerspec spec = {
@@ -173,18 +173,28 @@ int os_cpu_timer_begin(int tid, int signo, int64_t first, int64_t ns)
 	int timer;
 
 	event.sigev_notify_thread_id = tid;
-	if (syscall(SYS_timer_create, thread_clock(tid), &event, &timer) < 0)
+	if (syscall(SYS_timer_create, clock, &event, &timer) < 0)
 		return -errno;
 	if (syscall(SYS_timer_settime, timer, 0, &spec, NULL) < 0) {
 		int err = -errno;
 
-		os_cpu_timer_end(timer);
+		os_timer_end(timer);
 		return err;
 	}
 	return timer;
 }
 
-void os_cpu_timer_end(int timer)
+int os_cpu_timer_begin(int tid, int signo, int64_t first, int64_t ns)
+{
+	return timer_begin(thread_clock(tid), tid, signo, first, ns);
+}
+
+int os_timer_begin(int tid, int signo, int64_t ns)
+{
+	return timer_begin(CLOCK_MONOTONIC, tid, signo, 1, ns);
+}
+
+void os_timer_end(int timer)
 {
 	syscall(SYS_timer_delete, timer);
 }

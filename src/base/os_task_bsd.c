@@ -146,7 +146,7 @@ int os_cpu_timer_begin(int tid, int signo, int64_t first, int64_t ns)
 	return -ENOSYS;
 }
 
-void os_cpu_timer_end(int timer)
+void os_timer_end(int timer)
 {
 	(void)timer;
 }

@@ -143,7 +143,7 @@ static int timer_of_m_locked(struct m *m)
 static void end_timer_of_m_locked(struct m *m)
 {
 	if (m->sampled.timer >= 0)
-		os_cpu_timer_end(m->sampled.timer);
+		os_timer_end(m->sampled.timer);
 	m->sampled.timer = -1;
 }
 

@@ -16,6 +16,7 @@
  *   observe/dump/dump_signal.h   delegate_sig
  *   run/fork.h               run_adopt
  *   variant/chaos.h          chaos_point
+ *   variant/thread.h         libc_call_...
  *
  * A function whose name ends in _sig is async-signal-safe.
  */
@@ -33,6 +34,7 @@
 #include "ready.h"
 #include "run/fork.h"
 #include "variant/chaos.h"
+#include "variant/thread.h"
 #include "wait/parkinglot.h"
 
 /* --- the caller --- */

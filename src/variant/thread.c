@@ -21,6 +21,12 @@ enum { RETURNED = 0, EXITED = 1, KILLED = 2 };
 
 #define AWAITS_HELD ((struct waiter *)1)
 
+/* m->blocks outside of gmp_block_enter. */
+enum { BLOCKS_OUTSIDE = INT32_MAX };
+
+static int (*timer_begin)(int tid);
+static void (*timer_end)(int timer);
+
 /* --- start --- */
 
 /* Reserves an M, unless the run ends.  Returns 0; the end of the run then waits for the new
@@ -53,9 +59,36 @@ void variant_adopt(struct m *m, struct g *gp)
 	unlock(&sched.lock, LR_SCHED);
 }
 
+/* The caller's wait has ended: step 5.  w: its awaits. */
+static void stop_awaiting(struct g *gp, struct waiter *w)
+{
+	struct waiter *mine = w;
+
+	while (!cas_acq(&gp->awaits, &mine, (struct waiter *)NULL)) { /* ORD(awaits) */
+		mine = w;
+		cpu_relax();
+	}
+}
+
+/* Steps 5 and 6, if there is a call. */
+static bool call_leave(struct m *m)
+{
+	if (likely(!m->as_thread.call.gp)) /* THREAD-4 */
+		return false;
+	stop_awaiting(m->curg, &m->as_thread.call);
+	int timer = m->as_thread.timer;
+
+	m->as_thread.call.gp = NULL;
+	m->as_thread.timer = 0;
+	if (unlikely(timer))
+		timer_end(timer - 1);
+	return timer;
+}
+
 /* Takes the green thread from m.  THREAD-3. */
 static void thread_release_g(struct m *m)
 {
+	call_leave(m);
 	lock(&sched.lock, LR_SCHED);
 	m->curg = NULL;
 	count_blocked(-1);
@@ -125,7 +158,7 @@ bool variant_run(struct m *m)
 		return false;
 	m->as_thread.way_out = &way_out;
 	st_rlx(&m->tid, os_thread_id());
-	m->blocks = UINT32_MAX / 2; /* gmp_block_leave never decrements it to 0 */
+	m->blocks = BLOCKS_OUTSIDE; /* gmp_block_leave never decrements it to 0 */
 	gmp__setm_blocked(m);
 	switch (setjmp(way_out)) {
 	case RETURNED:
@@ -181,6 +214,7 @@ void variant_arm(struct m *m, struct waiter *w, unsigned why)
 
 	st_rlx(&gp->reason, (uint8_t)(why & ~(unsigned)UNCANCELLABLE));
 	gp->uncancellable = why & UNCANCELLABLE;
+	call_leave(m);
 	st_rel(&w->state, WAITER_ARMED); /* ORD(waiter.claim) */
 	st_rel(&gp->awaits, w);          /* ORD(awaits) */
 	fence_seq();                     /* ORD(cancel) */
@@ -193,12 +227,8 @@ void variant_arm(struct m *m, struct waiter *w, unsigned why)
 int variant_resume(struct m *m, struct waiter *w, unwait_fn unwait, int result)
 {
 	struct g *gp = m->curg;
-	struct waiter *mine = w;
 
-	while (!cas_acq(&gp->awaits, &mine, (struct waiter *)NULL)) { /* ORD(awaits) */
-		mine = w;
-		cpu_relax();
-	}
+	stop_awaiting(gp, w);
 	m->as_thread.killed =
 		result && run_ends(); /* read once: unwait checks m->as_thread.killed too */
 	if (result && unwait)
@@ -230,6 +260,17 @@ static struct waiter *hold_waiter(struct g *gp)
 	return NULL;
 }
 
+/* Step 4 of a canceller, or of the end of the run. */
+static void end_held(struct waiter *w, int result)
+{
+	struct m *m = container_of(w, struct m, as_thread.call);
+
+	if (!w->gp)
+		thread_claim(w, result);
+	else if (!m->as_thread.timer) /* a call of libc */
+		m->as_thread.timer = max_of(timer_begin(m->tid) + 1, 0);
+}
+
 static void thread_end_wait(struct g *gp, bool all, int result)
 {
 	struct waiter *w = hold_waiter(gp);
@@ -237,7 +278,7 @@ static void thread_end_wait(struct g *gp, bool all, int result)
 	if (!w)
 		return;
 	if (all || thread_is_cancelled(gp)) /* held: the flags are those of this wait */
-		thread_claim(w, result);
+		end_held(w, result);
 	st_rel(&gp->awaits, w); /* ORD(awaits) */
 }
 
@@ -245,6 +286,37 @@ void variant_cancel_wait(struct g *gp)
 {
 	fence_seq(); /* ORD(cancel) */
 	thread_end_wait(gp, false, -ECANCELED);
+}
+
+/* --- calls of libc --- */
+
+bool libc_call_begin(void)
+{
+	struct m *m = self_m_slow();
+	struct g *gp = m ? m->curg : NULL;
+
+	if (!m || m->blocks != BLOCKS_OUTSIDE)
+		return false;
+	call_leave(m);
+	m->as_thread.call.gp = gp;
+	st_rlx(&gp->reason, (uint8_t)WAIT_CALL);
+	gp->uncancellable = false;
+	st_rel(&gp->awaits, &m->as_thread.call); /* ORD(awaits) */
+	fence_seq();                             /* ORD(cancel) */
+	if (unlikely(run_ends() || thread_is_cancelled(gp)))
+		thread_end_wait(gp, true, 0);
+	return true;
+}
+
+bool libc_call_end(void)
+{
+	return call_leave(gmp__blockedm());
+}
+
+void libc_call_interrupted_by(int (*begin)(int tid), void (*end)(int timer))
+{
+	timer_begin = begin;
+	timer_end = end;
 }
 
 /* --- shutdown --- */

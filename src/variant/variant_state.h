@@ -5,6 +5,7 @@
 
 #include "base/os.h"
 #include "stack.h"
+#include "waiter_state.h"
 
 /*
  * m.abandon.state: how the OS thread of an M whose G makes no call leaves a run that ends
@@ -40,9 +41,11 @@ struct block_cache {
 
 /* An M that is the OS thread of one G: variant/thread.h. */
 struct thread_mode {
-	bool alone;    /* (l) it is such an M */
-	bool killed;   /* (o) shutdown kills its G; the wait never returns */
-	void *way_out; /* (o) a jmp_buf */
+	bool alone;         /* (l) it is such an M */
+	bool killed;        /* (o) shutdown kills its G; the wait never returns */
+	void *way_out;      /* (o) a jmp_buf */
+	struct waiter call; /* awaits of its G in a call of libc; gp: its G, then (THREAD-4) */
+	int timer;          /* (w) THREAD-5: 1 + its number; 0: none */
 };
 
 /* What variants change in a run; constant in it: variant_begin. */

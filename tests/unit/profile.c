@@ -3,7 +3,7 @@
  * Tests that CPU profiles leave nothing behind, also if memory or a timer is refused.
  *
  * Linked with floors 0..6
- * wrap: os_reserve os_cpu_timer_begin os_cpu_timer_end realloc calloc
+ * wrap: os_reserve os_cpu_timer_begin os_timer_end realloc calloc
  */
 #define _GNU_SOURCE 1
 #include "rt.h"
@@ -43,11 +43,11 @@ int __wrap_os_cpu_timer_begin(int tid, int signo, int64_t first, int64_t ns)
 	return timer;
 }
 
-void __real_os_cpu_timer_end(int timer);
-void __wrap_os_cpu_timer_end(int timer)
+void __real_os_timer_end(int timer);
+void __wrap_os_timer_end(int timer)
 {
 	add_rlx(&timers_ended, 1);
-	__real_os_cpu_timer_end(timer);
+	__real_os_timer_end(timer);
 }
 
 static bool alloc_fails(void)
