@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# httpd serves files, and nothing else, to valid requests. It compares times: it needs half a CPU.
+# httpd serves files, and nothing else, to valid requests. It compares times: it needs a CPU.
 . "$(dirname "$0")/lib.bash"
 . "$(dirname "$0")/httpd.bash"
 
