@@ -147,14 +147,18 @@ void notify_poller(struct p *pp)
 		gmp__poller.wake();
 }
 
+/* More than the waits that stall.c leaves out: a G of the debug server that sysmon has taken from
+ * the poller counts in sched.ndebug until it runs, and in npollwait no more. */
+#define SUSPENDED (1u << 30)
+
 void report_suspend(void)
 {
-	add_rlx(&sched.npollwait, 1);
+	add_rlx(&sched.npollwait, SUSPENDED);
 }
 
 void report_resume(void)
 {
-	add_seq(&sched.npollwait, -1u); /* ORD(poll.until): then the statuses of the Ps */
+	add_seq(&sched.npollwait, -SUSPENDED); /* ORD(poll.until): then the statuses of the Ps */
 	fence_seq();
 	notify_poller(sched.allp[0]);
 }

@@ -269,7 +269,7 @@ struct sched {
 	int64_t poll_until aligned_to(CACHE_LINE); /* (a) end of pollm's sleep; INT64_MIN: awake */
 	uint64_t lastpoll;                         /* (a) cpu_ticks at the end of the last poll */
 	int64_t coarse_now; /* (a) about now: written at each reading of the clock */
-	uint32_t npollwait; /* (a) waits for an fd, and calls of report_suspend */
+	uint32_t npollwait; /* (a) waits for an fd, and 2^30 for a call of report_suspend */
 	uint32_t ndebug;    /* (a) of these, Gs of the debug server: stall.c */
 	uint32_t naccepts;  /* (a) of these, Gs that accept */
 	bool ignores_fds;   /* (a) pollm sleeps and ignores fds: netpoll_rest */

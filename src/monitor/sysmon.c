@@ -20,9 +20,10 @@
  *  SYSMON-2  Passes over all Gs use at most 1/DUTY of a CPU, and so do passes over waits, however
  *            many there are: from about 100,000 waits on, a pass takes longer than a second.
  *  SYSMON-3  While sysmon has Gs that it took from the poller or from an fd and that are in no
- *            queue yet, it counts in sched.npollwait (report_suspend).  Otherwise an M that reads
- *            both counts as 0 in between would report a deadlock.  An M that meanwhile found no
- *            deadlock, because sysmon counted, must check again: report_resume wakes it.
+ *            queue yet, it counts in sched.npollwait (report_suspend), for more than the waits of
+ *            debug servers.  Otherwise an M that reads both counts as 0 in between would report a
+ *            deadlock.  An M that meanwhile found none, because sysmon counted, must check again:
+ *            report_resume wakes it.
  */
 #include "monitor/sysmon.h"
 

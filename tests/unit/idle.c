@@ -18,7 +18,9 @@
 #include "base/os.h"
 #include "monitor/sysmon.h"
 #include "netpoll/netpoll.h"
+#include "idle.h"
 #include "park.h"
+#include "policy/stall.h"
 #include "poller.h"
 #include "proc.h"
 #include "rt.h"
@@ -410,6 +412,30 @@ TEST_PROCS(idle_new_fd_wait_is_polled_while_all_ms_sleep)
 	}
 	CHECK_EQ(gmp_close(ends[0]) | close(ends[1]), 0);
 	CHECK_EQ(gmp_stop(), 0);
+}
+
+/* --- the deadlock report --- */
+
+/* Two Gs of a debug server count in ndebug until they run, in npollwait until sysmon takes them. */
+TEST(idle_run_is_not_stalled_while_sysmon_has_gs_of_debug_server)
+{
+	static struct p pp;
+
+	sched.allp[0] = &pp;
+	sched.poll_until = INT64_MIN; /* no M sleeps in the poller */
+	sched.state = RUN_ON;
+	sched.npollwait = 3;
+	sched.ndebug = 2;
+	CHECK(!sched_is_stalled()); /* the third one waits for an fd */
+	report_suspend();
+	sched.npollwait -= 2;
+	CHECK(!sched_is_stalled());
+	sched.ndebug -= 2;
+	report_resume();
+	CHECK_EQ(sched.npollwait, 1);
+	sched.npollwait = 0;
+	CHECK(sched_is_stalled());
+	sched.state = RUN_NONE;
 }
 
 /* --- timers, and the M that sleeps in the poller --- */
