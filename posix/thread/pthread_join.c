@@ -13,7 +13,9 @@ static int claim(pthread_t self, struct thread *me, bool once, struct thread **o
 	threads_lock();
 	struct thread *t = thread_find(self);
 
-	if (!t) {
+	if (!t && !once && hook_has_own_tls() && pthread_equal(self, pthread_self())) {
+		err = EDEADLK; /* not made by pthread_create: libc's function finds it detached */
+	} else if (!t) {
 		err = NOT_GREEN;
 	} else if (t == me || (me && t->joins == me->self)) {
 		err = EDEADLK;

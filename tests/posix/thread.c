@@ -213,6 +213,31 @@ POSIX_TEST(join_self_is_edeadlk)
 	join(start(join_self, NULL));
 }
 
+/* pthread_create has not made the thread of this case. */
+POSIX_TEST(join_of_the_first_thread_by_itself_is_edeadlk)
+{
+	struct timespec past = { 0, 0 };
+
+	CHECK_EQ(pthread_join(pthread_self(), NULL), EDEADLK);
+	CHECK_EQ(pthread_timedjoin_np(pthread_self(), NULL, &past), EDEADLK);
+	CHECK_EQ(pthread_tryjoin_np(pthread_self(), NULL), EBUSY);
+}
+
+static void spawned_joins_itself(void *arg)
+{
+	join_self(arg);
+}
+
+POSIX_TEST(join_of_spawned_thread_by_itself_is_edeadlk)
+{
+	gmp_g *g;
+
+	if (!on_green())
+		return;
+	CHECK_EQ(gmp_spawn(&g, spawned_joins_itself, NULL, NULL), 0);
+	CHECK_EQ(gmp_join(g), 0);
+}
+
 POSIX_TEST(join_waits_for_the_end)
 {
 	gmp_sem permit = GMP_SEM_INIT(0);
