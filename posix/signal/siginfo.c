@@ -7,6 +7,7 @@
  */
 #include "posix/signal/siginfo.h"
 
+#include <errno.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -82,6 +83,12 @@ bool siginfo_unpack_sig(siginfo_t *info)
 	info->si_errno = packed >> EPOCH_SHIFT & ((1 << EPOCH_BITS) - 1);
 	info->si_code = packed >> CODE_SHIFT;
 	return forwarded;
+}
+
+bool siginfo_timer_is_gone_sig(const siginfo_t *info)
+{
+	return info->si_code == SI_TIMER && syscall(SYS_timer_getoverrun, info->si_timerid) < 0 &&
+	       errno == EINVAL;
 }
 
 bool siginfo_is_stale_sig(const siginfo_t *info)

@@ -47,5 +47,9 @@ int siginfo_send_mark_sig(int tid, int signo, enum signal_code code, int value);
 bool siginfo_unpack_sig(siginfo_t *info);
 /* After siginfo_unpack_sig: the handler that accepted the signal was removed. */
 bool siginfo_is_stale_sig(const siginfo_t *info);
+/* After siginfo_unpack_sig, of a signal that was passed on: its timer was deleted meanwhile.  The
+ * kernel, which drops a pending signal then, gives the number to no other timer.  May change errno.
+ */
+bool siginfo_timer_is_gone_sig(const siginfo_t *info);
 
 #endif

@@ -41,6 +41,10 @@ static void deliver(const siginfo_t *info)
 	int tries = 0;
 
 	receiver_forwarded(info->si_signo);
+	if (siginfo_timer_is_gone_sig(info)) {
+		receiver_arrived_sig(info->si_signo);
+		return;
+	}
 	while ((done = receiver_deliver(info->si_signo, info, &stored)) == LATER ||
 	       (done == AGAIN && tries++ < TRIES)) {
 		os_nap(TRY_NS);

@@ -260,13 +260,14 @@ static bool is_of_write_sig(const struct taken_signal *d)
 static bool take_signal_sig(struct taken_signal *d)
 {
 	bool for_thread = d->info->si_code == CODE_FOR_THREAD || is_of_write_sig(d);
+	bool passed_on = d->info->si_code != SI_TIMER; /* if it is a timer's */
 	bool forwarded = siginfo_unpack_sig(d->info),
 	     handled = is_function_sig(signal_handler_sig(d->signo));
 	bool accepted = forwarded || !d->by_default || siginfo_is_stale_sig(d->info);
 
 	if (is_of_write_sig(d) && kill_keep_sig(d->signo, d->gp))
 		return false;
-	if (accepted && !handled) {
+	if ((accepted && !handled) || (passed_on && siginfo_timer_is_gone_sig(d->info))) {
 		receiver_arrived_sig(d->signo);
 		return false; /* SIGTAB-6 */
 	}

@@ -136,6 +136,36 @@ POSIX_TEST(timer_signal_that_all_block_is_taken_by_sigwaitinfo)
 	mask(SIG_UNBLOCK, SIGUSR1);
 }
 
+/* In a wait that no handler ends. */
+static void wait_in_gmp(int64_t ns)
+{
+	int64_t until = gmp_now() + ns;
+
+	do
+		on_green() ? gmp_sleep(ns) : usleep(1000);
+	while (gmp_now() < until);
+}
+
+/* While main waits, many expirations are on their way to it; one may be in its handler, which runs
+ * on another thread then, when the timer is deleted. */
+POSIX_TEST(timer_delete_drops_expirations_that_no_handler_has_taken)
+{
+	struct itimerspec often = { .it_value = { 0, MS / 10 }, .it_interval = { 0, MS / 10 } };
+	struct sigevent event = signal_event(SIGRTMIN + 2, 48);
+	timer_t timer;
+
+	begin(SIGRTMIN + 2);
+	CHECK_EQ(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
+	CHECK_EQ(timer_settime(timer, 0, &often, NULL), 0);
+	wait_in_gmp(20 * MS);
+	CHECK_EQ(timer_delete(timer), 0);
+	int before = ran;
+
+	wait_in_gmp(20 * MS);
+	usleep(1000);
+	CHECK(ran <= before + 1);
+}
+
 /* --- SIGEV_THREAD_ID --- */
 
 static struct sigevent thread_id_event(int n)
