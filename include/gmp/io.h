@@ -15,8 +15,10 @@
  *   -ETIMEDOUT  a deadline of gmp_fd_set_deadline has passed
  *   -ECANCELED  the descriptor was closed or released, or the calling green thread was cancelled:
  *               gmp_cancelled() tells the two apart
- * Other errors are those of the system call of the same name. EINTR is retried. Several threads may
- * wait for one descriptor and direction; they are served in FIFO order.
+ * Other errors are those of the system call of the same name. gmp reads an array of buffers or the
+ * header of a message itself: if the caller cannot read it, the process ends by SIGSEGV, where the
+ * system call returns EFAULT. EINTR is retried. Several threads may wait for one descriptor and
+ * direction; they are served in FIFO order.
  */
 #ifndef GMPRT_IO_H
 #define GMPRT_IO_H

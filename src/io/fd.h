@@ -3,6 +3,7 @@
 #ifndef GMP_FD_H
 #define GMP_FD_H
 
+#include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
@@ -142,6 +143,13 @@ static inline bool off_stack(const void *at, size_t n)
 	const struct m *m = getm();
 
 	return unlikely(m ? stack_guard_overlaps(m->curg->stack, at, n) : off_stack_blocked(at, n));
+}
+
+/* The same for an address that the kernel writes, whose length is known to the kernel only: an
+ * unreadable length is its EFAULT.  An address that begins in the guard reaches into it. */
+static inline bool address_off_stack(const void *addr, const void *len)
+{
+	return off_stack(len, sizeof(socklen_t)) || off_stack(addr, 1);
 }
 
 /* Register a new, non-blocking fd with the poller; closes it on failure.  Returns fd or -errno. */

@@ -109,6 +109,14 @@ struct msg_args {
 	int flags;
 };
 
+/* A later read may end before the place of the urgent byte although there is data behind it, and no
+ * event reports that data: from now on a short read does not mean "drained". */
+static void note_urgent(int fd, int flags)
+{
+	if (unlikely(flags & MSG_OOB))
+		st_rlx(&netpoll_find(fd)->hup, true);
+}
+
 static ssize_t call_recvmsg(int fd, const struct io_args *a)
 {
 	const struct msg_args *x = container_of(a, const struct msg_args, io);
@@ -118,10 +126,7 @@ static ssize_t call_recvmsg(int fd, const struct io_args *a)
 	if (n < 0)
 		return n;
 	*x->m = m;
-	/* A later read may end before the place of the urgent byte although there is data behind
-	 * it, and no event reports that data: from now on a short read does not mean "drained". */
-	if (unlikely(x->flags & MSG_OOB))
-		st_rlx(&netpoll_find(fd)->hup, true);
+	note_urgent(fd, x->flags);
 	return n;
 }
 
@@ -156,17 +161,23 @@ static bool msg_off_stack(const struct msghdr *m)
 	       (m->msg_iov && m->msg_iovlen <= IOV_MAX && iov_off_stack(m->msg_iov, m->msg_iovlen));
 }
 
+static ssize_t call_by_flags(int fd, int side, io_call call, const struct io_args *a, int flags)
+{
+	/* the kernel never waits for these two, so queued readers must not delay them */
+	int once = MSG_DONTWAIT | (side == SIDE_READ ? MSG_OOB | MSG_ERRQUEUE : 0);
+
+	return flags & once ? fd_try(fd, side, call, a) : fd_call(fd, side, call, a, NEVER);
+}
+
 static ssize_t msg_call(int fd, int side, io_call call, struct msghdr *m, int flags)
 {
 	struct msg_args a = { .m = m, .flags = flags };
-	/* the kernel never waits for these two, so queued readers must not delay them */
-	int once = MSG_DONTWAIT | (side == SIDE_READ ? MSG_OOB | MSG_ERRQUEUE : 0);
 
 	if (!m)
 		return -EINVAL;
 	if (msg_off_stack(m))
 		return -EFAULT;
-	return flags & once ? fd_try(fd, side, call, &a.io) : fd_call(fd, side, call, &a.io, NEVER);
+	return call_by_flags(fd, side, call, &a.io, flags);
 }
 
 ssize_t gmp_recvmsg(int fd, struct msghdr *m, int flags)
@@ -179,22 +190,35 @@ ssize_t gmp_sendmsg(int fd, const struct msghdr *m, int flags)
 	return msg_call(fd, SIDE_WRITE, call_sendmsg, (struct msghdr *)(uintptr_t)m, flags);
 }
 
+struct recv_args {
+	struct io_args io;
+	void *buf;
+	size_t n;
+	int flags;
+	struct sockaddr *addr;
+	socklen_t *addrlen;
+};
+
+static ssize_t call_recvfrom(int fd, const struct io_args *a)
+{
+	const struct recv_args *x = container_of(a, const struct recv_args, io);
+	ssize_t n = os_retry(recvfrom(fd, x->buf, x->n, x->flags, x->addr, x->addrlen));
+
+	if (n >= 0)
+		note_urgent(fd, x->flags);
+	return n;
+}
+
 ssize_t gmp_recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr *addr,
 		     socklen_t *addrlen)
 {
-	struct iovec v = { buf, n };
-	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_name = addr };
+	struct recv_args a = { { 0 }, buf, n, flags, addr, addrlen };
 
 	if (addr && !addrlen)
 		return -EINVAL;
-	if (addr && off_stack(addrlen, sizeof(*addrlen)))
+	if (off_stack(buf, n) || (addr && address_off_stack(addr, addrlen)))
 		return -EFAULT;
-	m.msg_namelen = addr ? *addrlen : 0;
-	ssize_t got = msg_call(fd, SIDE_READ, call_recvmsg, &m, flags);
-
-	if (got >= 0 && addr)
-		*addrlen = m.msg_namelen;
-	return got;
+	return call_by_flags(fd, SIDE_READ, call_recvfrom, &a.io, flags);
 }
 
 ssize_t gmp_sendto(int fd, const void *buf, size_t n, int flags, const struct sockaddr *addr,

@@ -429,7 +429,7 @@ int gmp_accept_from(int fd, struct sockaddr *addr, socklen_t *len)
 	if (addr && !len)
 		return -EINVAL;
 	/* accept4 would fail only after it has accepted the connection, and close that */
-	if (addr && (off_stack(len, sizeof(*len)) || off_stack(addr, *len)))
+	if (addr && address_off_stack(addr, len))
 		return -EFAULT;
 	if (!rt_enter())
 		return -ESRCH;

@@ -4,6 +4,7 @@
  * otherwise do what the system calls of the same name do.
  */
 #define _GNU_SOURCE
+#include <sys/mman.h>
 #include <sys/uio.h>
 
 #include "io_util.h"
@@ -506,4 +507,27 @@ RT(write_all_by_mixed_threads_does_not_interleave)
 		free(buf);
 		close_pair(a, b);
 	}
+}
+
+/* --- bad pointers --- */
+
+RT(address_length_unreadable_returns_efault)
+{
+	void *bad = mmap(NULL, 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct sockaddr_storage from;
+	struct sockaddr *addr = (struct sockaddr *)&from;
+	char name[128], c;
+	int a, b, listener = listen_any("tcp", name), client = gmp_dial("tcp", name);
+	socklen_t len = sizeof(from);
+
+	CHECK(bad != MAP_FAILED && client >= 0);
+	make_pair("unix", &a, &b);
+	CHECK_EQ(gmp_write(a, "xy", 2), 2);
+	CHECK_EQ(gmp_recvfrom(b, &c, 1, MSG_PEEK, addr, bad), -EFAULT);
+	CHECK_EQ(gmp_recvfrom(b, bad, 1, MSG_PEEK, addr, &len), -EFAULT);
+	CHECK_EQ(gmp_recvfrom(b, &c, 1, 0, addr, &len), 1);
+	CHECK_EQ(gmp_accept_from(listener, addr, bad), -EFAULT);
+	close_pair(a, b);
+	close_pair(client, listener);
+	CHECK_EQ(munmap(bad, 1), 0);
 }
