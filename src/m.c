@@ -3,6 +3,7 @@
 #include "m.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/emit.h"
 #include "base/os.h"
@@ -39,8 +40,11 @@ bool m_reserve_locked(void)
 
 struct m *m_new(void)
 {
-	struct m *m = calloc(1, sizeof(*m));
+	/* of its own cache lines: each P section of another M writes the fields of that one */
+	struct m *m = aligned_alloc(CACHE_LINE, round_up(sizeof(*m), CACHE_LINE));
 
+	if (m)
+		memset(m, 0, sizeof(*m));
 	lock(&sched.lock, LR_SCHED);
 	if (!m) {
 		st_rlx(&sched.nm, sched.nm - 1);
