@@ -10,7 +10,7 @@
 
 struct g *from_global(struct p *pp, unsigned most)
 {
-	if (gq_events() == 0)
+	if (gq_ready_len() == 0)
 		return NULL;
 	lock(&sched.lock, LR_SCHED);
 	struct g *gp = gq_get(pp, most);
@@ -40,7 +40,7 @@ static void begin_interval(struct p *pp, uint64_t now)
  * all Gs, and a quantum would prefer some. */
 static bool yielded_wait(struct p *pp)
 {
-	return !chaos_on() && (ring_len(pp, LANE_YIELD) || ld_rlx(&sched.gqyields));
+	return !chaos_on() && (ring_len(pp, LANE_YIELD) || gq_len(LANE_YIELD));
 }
 
 /* If a quantum is due, begin it once the Gs have run that were new then. */
@@ -94,7 +94,7 @@ static void set_pace(struct p *pp, int64_t each)
 
 	slow &= ld_rlx(&sched.procs) > 1;
 	/* RUNQ-6: the Gs in the ring are older than all that go to the global queue now */
-	if (slow && !pp->slow && !ld_rlx(&sched.gqyields))
+	if (slow && !pp->slow && !gq_len(LANE_YIELD))
 		pp->round_end = pp->tail[LANE_YIELD];
 	pp->slow = slow;
 	pp->yield_room = pp->in_order || pp->slow ? 0 : RUNQ_SIZE;
@@ -192,7 +192,7 @@ static void end_quantum(struct p *pp, uint64_t now)
 /* How many Gs of the yield lane wait that pp would run in a round. */
 static uint32_t waiting_for_quantum(struct p *pp)
 {
-	uint32_t global = ld_rlx(&sched.gqyields);
+	uint32_t global = gq_len(LANE_YIELD);
 
 	if (global)
 		global = global / (uint32_t)max_of(ld_rlx(&sched.procs), 1) + 1;

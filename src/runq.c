@@ -26,7 +26,7 @@
 #include "variant/variant.h"
 
 static enum lane lane_of(const struct g *gp);
-static void *gq_new_entry(struct gqueue *q);
+static void *gq_new_entry(enum lane lane);
 static struct g *gq_get_yielded(struct p *pp, unsigned most);
 
 /* G-3: may gp become a compact record? */
@@ -50,7 +50,7 @@ static void gq_put_batch(struct p *pp, struct g **batch, uint32_t n)
 		struct g *gp = batch[i];
 
 		if (done < most && compactable(gp)) {
-			*(struct unstarted *)gq_new_entry(&sched.gq[LANE_NEW]) = g_compact(gp);
+			*(struct unstarted *)gq_new_entry(LANE_NEW) = g_compact(gp);
 			batch[done++] = gp;
 		} else {
 			gq_put(gp);
@@ -182,7 +182,7 @@ noinline struct g *runq_get_round(struct p *pp)
 		return gp;
 	lock(&sched.lock, LR_SCHED);
 	runq_flush_yielded_locked(pp);
-	if (sched.gqyields)
+	if (gq_len(LANE_YIELD))
 		gp = gq_get_yielded(pp, pp->slow ? 1 : RUNQ_SIZE);
 	unlock(&sched.lock, LR_SCHED);
 	pp->round_end = pp->tail[LANE_YIELD];
@@ -318,13 +318,13 @@ int gq_init(uint32_t limit)
 		*q = (struct gqueue){ .slot = os_reserve(lane_bytes[i]),
 				      .size = sizes[i],
 				      .cap = GQ_CAP_MIN };
+		st_rlx(&sched.gqlen[i], 0);
 		if (!q->slot) {
 			gq_fini();
 			return -ENOMEM;
 		}
 	}
 	st_rlx(&sched.gqn, 0);
-	st_rlx(&sched.gqyields, 0);
 	gq_takes = 0;
 	return 0;
 }
@@ -334,6 +334,7 @@ void gq_fini(void)
 	for (int i = 0; i < LANES; i++) {
 		os_release(sched.gq[i].slot, lane_bytes[i]);
 		sched.gq[i] = (struct gqueue){ 0 };
+		st_rlx(&sched.gqlen[i], 0);
 	}
 }
 
@@ -358,18 +359,22 @@ static enum lane lane_of(const struct g *gp)
 }
 
 /* Append an entry, which the caller fills. */
-static void *gq_new_entry(struct gqueue *q)
+static void *gq_new_entry(enum lane lane)
 {
-	if (q->n == q->cap)
+	struct gqueue *q = &sched.gq[lane];
+	uint32_t n = gq_len(lane);
+
+	if (n == q->cap)
 		gq_grow(q);
 	st_rlx(&sched.gqn, sched.gqn + 1);
-	return gq_entry(q, q->n++);
+	st_rlx(&sched.gqlen[lane], n + 1);
+	return gq_entry(q, n);
 }
 
 void gq_put(struct g *gp)
 {
 	enum lane lane = lane_of(gp);
-	void *entry = gq_new_entry(&sched.gq[lane]);
+	void *entry = gq_new_entry(lane);
 
 	if (lane == LANE_EVENT)
 		*(struct g **)entry = gp;
@@ -383,8 +388,7 @@ void gq_put_yielded(struct g *gp)
 		gq_put(gp);
 		return;
 	}
-	*(struct g **)gq_new_entry(&sched.gq[LANE_YIELD]) = gp;
-	st_rlx(&sched.gqyields, sched.gqyields + 1);
+	*(struct g **)gq_new_entry(LANE_YIELD) = gp;
 }
 
 void gq_to_front(enum lane lane, uint32_t at)
@@ -410,25 +414,25 @@ static struct g *lane_take(struct p *pp, enum lane lane, uint32_t *unused)
 		gp = *(struct g *const *)entry;
 	else
 		gp = u->fn ? g_expand(pp, u, unused) : u->arg;
-	if (lane == LANE_YIELD)
-		st_rlx(&sched.gqyields, sched.gqyields - 1);
 	q->head = (q->head + 1) & (q->cap - 1);
-	q->n--;
+	st_rlx(&sched.gqlen[lane], gq_len(lane) - 1);
 	return gp;
 }
 
-/* RUNQ-5.  gq_events is not 0. */
+/* RUNQ-5.  gq_ready_len is not 0. */
 static struct g *gq_take(struct p *pp, uint32_t *unused)
 {
-	bool new = sched.gq[LANE_NEW].n && (!sched.gq[LANE_EVENT].n || ++gq_takes % NEW_EVERY == 0);
+	bool new = gq_len(LANE_NEW) && (!gq_len(LANE_EVENT) || ++gq_takes % NEW_EVERY == 0);
 
 	return lane_take(pp, new ? LANE_NEW : LANE_EVENT, unused);
 }
 
 /* After a burst: discard the pages of an empty large ring. */
-static void gq_shrink(struct gqueue *q)
+static void gq_shrink(enum lane lane)
 {
-	if (q->n == 0 && q->cap > 64 * 1024) {
+	struct gqueue *q = &sched.gq[lane];
+
+	if (gq_len(lane) == 0 && q->cap > 64 * 1024) {
 		os_discard(q->slot, (size_t)q->cap * q->size);
 		q->cap = GQ_CAP_MIN;
 		q->head = 0;
@@ -437,7 +441,7 @@ static void gq_shrink(struct gqueue *q)
 
 struct g *gq_get(struct p *pp, unsigned most)
 {
-	uint32_t all = gq_events(), unused = 0;
+	uint32_t all = gq_ready_len(), unused = 0;
 
 	if (all == 0)
 		return NULL;
@@ -448,8 +452,8 @@ struct g *gq_get(struct p *pp, unsigned most)
 	st_rlx(&sched.gqn, sched.gqn - n);
 	while (--n > 0)
 		runq_put(pp, gq_take(pp, &unused));
-	for (int i = 0; i < LANES; i++)
-		gq_shrink(&sched.gq[i]);
+	for (enum lane lane = LANE_EVENT; lane < LANES; lane++)
+		gq_shrink(lane);
 	unstarted_unreserve(unused);
 	return gp;
 }
@@ -458,7 +462,7 @@ struct g *gq_get(struct p *pp, unsigned most)
  * fair share, to the same lane of pp, which is empty. */
 static struct g *gq_get_yielded(struct p *pp, unsigned most)
 {
-	uint32_t all = sched.gqyields, unused = 0;
+	uint32_t all = gq_len(LANE_YIELD), unused = 0;
 	uint32_t share = all / (uint32_t)max_of(ld_rlx(&sched.procs), 1) + 1;
 	uint32_t n = min_of(min_of(share, all), most);
 	struct g *gp = lane_take(pp, LANE_YIELD, &unused);
@@ -471,7 +475,7 @@ static struct g *gq_get_yielded(struct p *pp, unsigned most)
 		st_rlx(&pp->ring[LANE_YIELD][tail % RUNQ_SIZE], lane_take(pp, LANE_YIELD, &unused));
 		st_rel(&pp->tail[LANE_YIELD], tail + 1); /* ORD(runq.publish) */
 	}
-	gq_shrink(&sched.gq[LANE_YIELD]);
+	gq_shrink(LANE_YIELD);
 	return gp;
 }
 
@@ -481,7 +485,7 @@ struct g *gq_get_from(struct p *pp, enum lane lane)
 	struct g *gp = lane_take(pp, lane, &unused);
 
 	st_rlx(&sched.gqn, sched.gqn - 1);
-	gq_shrink(&sched.gq[lane]);
+	gq_shrink(lane);
 	unstarted_unreserve(unused);
 	return gp;
 }

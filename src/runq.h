@@ -130,14 +130,13 @@ static inline struct g *ring_get(struct p *pp, enum lane lane)
 			return NULL;
 		struct g *gp = ld_rlx(&pp->ring[lane][head % RUNQ_SIZE]);
 
-		if (n > 7)
-			ring_prefetch(pp->ring[lane], head);
-		if (!ld_rlx(&pp->shared)) {
+		if (!ld_rlx(&pp->shared))
 			st_rlx(&pp->head[lane], head + 1);
-			return gp;
-		}
-		if (cas_rel(&pp->head[lane], &head, head + 1)) /* ORD(runq.take) */
-			return gp;
+		else if (!cas_rel(&pp->head[lane], &head, head + 1)) /* ORD(runq.take) */
+			continue;
+		if (n > 7) /* after the locked instruction, which would wait for the load */
+			ring_prefetch(pp->ring[lane], head);
+		return gp;
 	}
 }
 
@@ -161,6 +160,17 @@ static inline struct g *runq_get(struct p *pp)
 	return ring_get(pp, LANE_NEW);
 }
 
+/* Gs in a lane of the global queue.  Also without sched.lock, possibly outdated. */
+static inline uint32_t gq_len(enum lane lane)
+{
+	return ld_rlx(&sched.gqlen[lane]);
+}
+/* The same, of Gs that have not yielded. */
+static inline uint32_t gq_ready_len(void)
+{
+	return gq_len(LANE_EVENT) + gq_len(LANE_NEW);
+}
+
 /* RUNQ-6: runq_get_yielded while the global queue holds Gs that have yielded. */
 struct g *runq_get_round(struct p *pp);
 
@@ -168,7 +178,7 @@ struct g *runq_get_round(struct p *pp);
  * sched.lock. */
 static inline struct g *runq_get_yielded(struct p *pp)
 {
-	if (unlikely(ld_rlx(&sched.gqyields)))
+	if (unlikely(gq_len(LANE_YIELD)))
 		return runq_get_round(pp);
 	return ring_get(pp, LANE_YIELD);
 }
@@ -262,13 +272,6 @@ void gq_put_yielded(struct g *gp);
 /* Take one G that has not yielded to run, and move more, up to `most` in all, a fair share and the
  * room of the rings, to pp's lanes.  NULL: there is none.  Owner of pp. */
 struct g *gq_get(struct p *pp, unsigned most);
-/* Gs in the global queue that have not yielded.  Also without sched.lock, possibly outdated. */
-static inline uint32_t gq_events(void)
-{
-	uint32_t yields = ld_rlx(&sched.gqyields), all = ld_rlx(&sched.gqn);
-
-	return all > yields ? all - yields : 0;
-}
 /* Take the first G of a lane that is not empty.  Owner of pp. */
 struct g *gq_get_from(struct p *pp, enum lane lane);
 /* Exchange the first entry of a lane and the one `at` entries behind it. */

@@ -28,9 +28,9 @@ struct unstarted {
 /* A ring that grows in reserved address space: no allocation, no links.  The entries of LANE_NEW
  * are struct unstarted, of the other lanes struct g *. */
 struct gqueue {
-	void *slot;            /* (c) */
-	uint32_t size;         /* (c) of an entry, in bytes */
-	uint32_t head, n, cap; /* (l) cap is a power of two */
+	void *slot;         /* (c) */
+	uint32_t size;      /* (c) of an entry, in bytes */
+	uint32_t head, cap; /* (l) cap is a power of two */
 };
 
 #endif

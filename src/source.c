@@ -192,7 +192,7 @@ bool sched_should_poll(void)
 
 /* Fairness: the kernel reports events in order, but Gs of later polls could run before those of
  * earlier ones, because a full ring moves its oldest Gs to the global queue.  So pp must first run
- * as many Gs as events had made runnable at its last poll. */
+ * as many Gs as events had made runnable at its last poll, and the new ones between (RUNQ-5). */
 void poll_if_due(struct p *pp)
 {
 	if ((int32_t)(pp->schedtick - pp->poll_from) < 0)
@@ -204,5 +204,7 @@ void poll_if_due(struct p *pp)
 	    cpu_ticks() - ld_rlx(&sched.lastpoll) <= POLL_TICKS)
 		return;
 	sched_poll_now();
-	pp->poll_from += runq_ready_len(pp) + gq_events();
+	uint32_t n = ring_len(pp, LANE_EVENT) + gq_len(LANE_EVENT);
+
+	pp->poll_from += n + n / (NEW_EVERY - 1);
 }

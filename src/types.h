@@ -109,17 +109,17 @@ struct p {
 	bool open;              /* (a) thieves may come; set only after `shared` */
 	bool in_order;          /* (c) FIFO order: no runnext, only LANE_EVENT */
 	bool wake_deferred;     /* (o) no M was woken for Gs that timers made ready: ready.h */
+	uint32_t tail[LANES];   /* (a) written by the owner: of its lanes */
 	uint32_t room;          /* (c) of a ring: RUNQ_SIZE; 0: only the global queue is used */
 	uint32_t poll_from;     /* (o) the schedtick from which on poll_if_due may poll */
-	uint64_t rand;          /* (o) */
 	uint64_t clock_read_at; /* (o) cpu_ticks when it last read the clock for its timers */
 
 	uint64_t head[LANES] aligned_to(CACHE_LINE); /* (a) owner and thieves; see runq.h */
-	uint32_t tail[LANES];                        /* (a) written by the owner */
 	uint32_t yield_room; /* (o) of LANE_YIELD: RUNQ_SIZE; 0: each yield is slow (RUNQ-6) */
 	uint32_t round_end;  /* (o) the place in LANE_YIELD where its round ends: RUNQ-6 */
 	uint32_t takes;      /* (o) counts takes while LANE_EVENT and LANE_NEW hold Gs: RUNQ-5 */
 	bool slow;           /* (o) Gs run for long: PICK-3 */
+	uint64_t rand;       /* (o) */
 	struct g *ring[LANES][RUNQ_SIZE]; /* (a) */
 
 	struct timers timers aligned_to(CACHE_LINE);
@@ -246,7 +246,7 @@ struct sched {
 	struct lock lock aligned_to(CACHE_LINE);
 	struct gqueue gq[LANES]; /* (l) the global run queue: see runq.h */
 	uint32_t gqn;            /* (a) Gs in all lanes, for unlocked reads */
-	uint32_t gqyields;       /* (a) of these, Gs in LANE_YIELD */
+	uint32_t gqlen[LANES];   /* (a) Gs in each lane */
 	uint32_t gq_asked;       /* (a) counts the calls of sched_ask_one */
 	struct p *pidle;         /* (l) */
 	struct m *handed;        /* (l) (a) Ms that sched_hand_off wakes with a P: HANDOFF-4 */

@@ -124,7 +124,7 @@ static int urgent_p(int n, int64_t due)
 	if (rt_replays() || !all_stay(n))
 		return NO_P;
 	poll_for_ps();
-	bool queued = gq_events() > 0;
+	bool queued = gq_ready_len() > 0;
 
 	for (int i = 0; i < n; i++) {
 		struct p *pp = sched.allp[i];

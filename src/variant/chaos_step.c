@@ -23,9 +23,9 @@ static struct g *draw_one(struct p *pp)
 	uint32_t drawn = chaos_draw(all);
 	enum lane lane = LANE_EVENT;
 
-	while (drawn >= sched.gq[lane].n)
-		drawn -= sched.gq[lane++].n;
-	gq_to_front(lane, chaos_draw(min_of(sched.gq[lane].n, (uint32_t)DRAWN_FROM)));
+	while (drawn >= gq_len(lane))
+		drawn -= gq_len(lane++);
+	gq_to_front(lane, chaos_draw(min_of(gq_len(lane), (uint32_t)DRAWN_FROM)));
 	return gq_get_from(pp, lane);
 }
 

@@ -169,7 +169,7 @@ TEST(runq_overflow_of_yield_lane_reads_slots_before_reuse)
 		runq_yield(&owner, &greens[i]);
 	owner.yield_room = RUNQ_SIZE - 1; /* the slot before head stays free: see the handler */
 	STEP(overwrite_taken_slots, runq_yield(&owner, &greens[RUNQ_SIZE - 1]));
-	CHECK_EQ(sched.gqyields, RUNQ_BATCH);
+	CHECK_EQ(gq_len(LANE_YIELD), RUNQ_BATCH);
 	for (int i = 0; i < RUNQ_SIZE; i++)
 		CHECK(runq_get_yielded(&owner) == &greens[i]);
 	gq_fini();

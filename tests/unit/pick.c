@@ -122,8 +122,8 @@ TEST(check_takes_share_of_events_and_leaves_yielded)
 	CHECK_EQ(index_of(check_global(&pp)), 0);
 	CHECK_EQ(runq_ready_len(&pp), GLOBAL_CHECK_BATCH - 1);
 	CHECK_EQ(ring_len(&pp, LANE_YIELD), 0);
-	CHECK_EQ(sched.gqyields, 10);
-	CHECK_EQ(gq_events(), 100 - GLOBAL_CHECK_BATCH);
+	CHECK_EQ(gq_len(LANE_YIELD), 10);
+	CHECK_EQ(gq_ready_len(), 100 - GLOBAL_CHECK_BATCH);
 	gq_fini();
 }
 
@@ -319,7 +319,7 @@ TEST(credit_does_not_count_moves_to_global_queue_as_runs)
 {
 	begin();
 	yield_range(0, RUNQ_SIZE + 1);
-	CHECK_EQ(sched.gqyields, RUNQ_BATCH);
+	CHECK_EQ(gq_len(LANE_YIELD), RUNQ_BATCH);
 	check_after(61, INTERVAL);
 	CHECK_EQ(pp.drr.credit, INTERVAL / 4);
 	lock(&sched.lock, LR_SCHED);
@@ -404,18 +404,24 @@ TEST(runnext_with_expired_slice_goes_to_yield_lane)
 
 /* --- polls of a busy P --- */
 
+static char stack; /* of Gs that have run */
+
 TEST(poll_waits_for_as_many_gs_as_events_made_runnable)
 {
 	begin();
 	sched.npollwait = 1;
 	pp.schedtick = 70;
+	for (int i = 0; i < 12; i++)
+		greens[i].stack = &stack;
 	put_range(0, 3);
 	yield_range(3, 10);
 	gq_range(10, 12, gq_put);
 	gq_range(12, 20, gq_put_yielded);
+	put_range(20, 30); /* new ones */
+	gq_range(30, 40, gq_put);
 	poll_if_due(&pp);
 	CHECK_EQ(polls, 1);
-	pp.schedtick += 4; /* of the five; the Gs that have yielded do not count */
+	pp.schedtick += 5; /* of the five, and a new one; yielded Gs do not count */
 	sched.lastpoll = 0;
 	poll_if_due(&pp);
 	CHECK_EQ(polls, 1);

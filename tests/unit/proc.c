@@ -402,7 +402,7 @@ TEST(p_retire_moves_timers_and_gs_to_others)
 	CHECK(p_retire(pp));
 	CHECK(t[1].pp == sched.allp[0]);
 	CHECK_EQ(sched.gqn, 4);
-	CHECK_EQ(sched.gqyields, 1);
+	CHECK_EQ(gq_len(LANE_YIELD), 1);
 	CHECK_EQ(pp->gcache.n, 0);
 	lock(&sched.lock, LR_SCHED);
 	for (int i = 0; i < 3; i++)

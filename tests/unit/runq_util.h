@@ -86,7 +86,7 @@ __attribute__((unused)) static void gq_expect_yielded(int from, int to)
 {
 	for (int i = from; i < to; i++) {
 		lock(&sched.lock, LR_SCHED);
-		CHECK(sched.gqyields > 0);
+		CHECK(gq_len(LANE_YIELD) > 0);
 		CHECK_EQ(index_of(gq_get_from(&ps[0], LANE_YIELD)), i);
 		unlock(&sched.lock, LR_SCHED);
 	}

@@ -52,7 +52,7 @@ static void check_yield_overflow(bool shared, uint32_t start)
 	CHECK_EQ(sched.gqn, 0);
 	runq_yield(&ps[0], &greens[RUNQ_SIZE]);
 	CHECK_EQ(ring_len(&ps[0], LANE_YIELD), RUNQ_SIZE - RUNQ_BATCH + 1);
-	CHECK_EQ(sched.gqyields, RUNQ_BATCH);
+	CHECK_EQ(gq_len(LANE_YIELD), RUNQ_BATCH);
 	CHECK_EQ(sched.gqn, RUNQ_BATCH);
 	CHECK_EQ(runq_ready_len(&ps[0]), 0);
 	CHECK_EQ(ran_yielded(&ps[0]), 0);
@@ -60,7 +60,7 @@ static void check_yield_overflow(bool shared, uint32_t start)
 	CHECK_EQ(ran_yielded(&ps[0]), RUNQ_SIZE + 1);
 	CHECK(runq_get_yielded(&ps[0]) == NULL);
 	CHECK_EQ(sched.gqn, 0);
-	CHECK_EQ(sched.gqyields, 0);
+	CHECK_EQ(gq_len(LANE_YIELD), 0);
 	gq_fini();
 	memset(ps, 0, sizeof(ps));
 }
@@ -86,7 +86,7 @@ TEST(runq_flush_moves_all_in_order)
 		unlock(&sched.lock, LR_SCHED);
 		CHECK_EQ(ring_len(&ps[0], LANE_YIELD), 0);
 		CHECK_EQ(ran_yielded(&ps[0]), 0);
-		CHECK_EQ(sched.gqyields, 1001);
+		CHECK_EQ(gq_len(LANE_YIELD), 1001);
 		gq_expect_yielded(0, 1001);
 		expect_range(&ps[0], 1001, 1003);
 		gq_fini();
@@ -108,9 +108,9 @@ TEST(runq_yield_of_slow_p_uses_global_queue)
 	begin(1, true);
 	yield_range(&ps[0], 0, 300);
 	make_slow(&ps[0]);
-	CHECK_EQ(sched.gqyields, 0);
+	CHECK_EQ(gq_len(LANE_YIELD), 0);
 	runq_yield(&ps[0], &greens[300]);
-	CHECK_EQ(sched.gqyields, 1);
+	CHECK_EQ(gq_len(LANE_YIELD), 1);
 	CHECK_EQ(ring_len(&ps[0], LANE_YIELD), 300);
 	for (int i = 0; i < 300;
 	     i++) { /* those before it run first, whatever the end of the round */
@@ -118,7 +118,7 @@ TEST(runq_yield_of_slow_p_uses_global_queue)
 		runq_yield(&ps[0], &greens[301 + i]);
 	}
 	CHECK_EQ(runq_len(&ps[0]), 0);
-	CHECK_EQ(sched.gqyields, 301);
+	CHECK_EQ(gq_len(LANE_YIELD), 301);
 	gq_expect_yielded(300, 601);
 	CHECK_EQ(sched.gqn, 0);
 	gq_fini();
@@ -172,15 +172,15 @@ static void check_rounds(bool shared, uint32_t start)
 	gq_yield_range(0, 3);
 	yield_range(&ps[0], 3, 5);
 	run_yielded(0); /* no round yet: 3 and 4 go behind 2; the share is three */
-	CHECK_EQ(sched.gqyields, 2);
+	CHECK_EQ(gq_len(LANE_YIELD), 2);
 	CHECK_EQ(sched.gqn, 2);
 	CHECK_EQ(ring_len(&ps[0], LANE_YIELD), 3);
 	run_yielded(1);
 	run_yielded(2);
-	CHECK_EQ(sched.gqyields, 2);
+	CHECK_EQ(gq_len(LANE_YIELD), 2);
 	CHECK_EQ(ring_len(&ps[0], LANE_YIELD), 3);
 	run_yielded(3); /* the round is over: 0, 1 and 2 go behind 4 */
-	CHECK_EQ(sched.gqyields, 2);
+	CHECK_EQ(gq_len(LANE_YIELD), 2);
 	CHECK_EQ(ring_len(&ps[0], LANE_YIELD), 3);
 	run_yielded(4);
 	run_yielded(0);
@@ -244,7 +244,7 @@ TEST(runq_round_takes_as_much_as_the_ring_holds)
 	gq_yield_range(0, GREENS);
 	CHECK_EQ(index_of(runq_get_yielded(&ps[0])), 0);
 	CHECK_EQ(ring_len(&ps[0], LANE_YIELD), RUNQ_SIZE - 1);
-	CHECK_EQ(sched.gqyields, GREENS - RUNQ_SIZE);
+	CHECK_EQ(gq_len(LANE_YIELD), GREENS - RUNQ_SIZE);
 	expect_yielded(&ps[0], 1, GREENS);
 	gq_fini();
 }
@@ -256,7 +256,7 @@ TEST(runq_round_empties_lane_if_all_fit_into_the_ring)
 	yield_range(&ps[0], 1, 1000);
 	gq_yield_range(0, 1);
 	CHECK_EQ(index_of(runq_get_yielded(&ps[0])), 0);
-	CHECK_EQ(sched.gqyields, 0);
+	CHECK_EQ(gq_len(LANE_YIELD), 0);
 	expect_yielded(&ps[0], 1, 1000);
 	gq_fini();
 }
@@ -271,7 +271,7 @@ TEST(runq_yield_to_full_ring_in_round_goes_to_global_queue)
 	CHECK_EQ(ring_len(&ps[0], LANE_YIELD), RUNQ_SIZE);
 	runq_yield(&ps[0], &greens[GREENS - 1]);
 	CHECK_EQ(ring_len(&ps[0], LANE_YIELD), RUNQ_SIZE);
-	CHECK_EQ(sched.gqyields, 11);
+	CHECK_EQ(gq_len(LANE_YIELD), 11);
 	CHECK_EQ(index_of(runq_get_yielded(&ps[0])), 1);
 	gq_fini();
 }

@@ -130,6 +130,7 @@ static void set_gq_nonempty(bool yes)
 	if (!yes)
 		st_seq(&begun, false);
 	st_seq(&sched.gqn, yes);
+	st_seq(&sched.gqlen[LANE_EVENT], yes);
 	if (yes)
 		st_seq(&begun, true);
 	unlock(&sched.lock, LR_SCHED);

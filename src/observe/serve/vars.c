@@ -96,8 +96,8 @@ static void put_ps(struct debug_request *r)
 		debug_print(r, i ? ",\n" : "");
 		put_p(r, sched.allp[i]);
 	}
-	debug_print(r, "],\n\"global_queue\":{\"events\":%u,\"yielded\":%u},\n", gq_events(),
-		    ld_rlx(&sched.gqyields));
+	debug_print(r, "],\n\"global_queue\":{\"events\":%u,\"yielded\":%u},\n", gq_ready_len(),
+		    gq_len(LANE_YIELD));
 }
 
 /* --- green threads --- */

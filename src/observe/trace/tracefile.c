@@ -275,8 +275,8 @@ static void put_snapshot(void)
 		put_own(EVENT_P_STATE, ld_rlx(&pp->status) & P_STATUS_MASK, (uint64_t)i, ring,
 			ring_len(pp, LANE_YIELD), NULL);
 	}
-	put_own(EVENT_QUEUES, (unsigned)min_of(ld_rlx(&sched.nmspinning), 255), gq_events(),
-		ld_rlx(&sched.gqyields), (uint64_t)ld_rlx(&sched.nmidle), NULL);
+	put_own(EVENT_QUEUES, (unsigned)min_of(ld_rlx(&sched.nmspinning), 255), gq_ready_len(),
+		gq_len(LANE_YIELD), (uint64_t)ld_rlx(&sched.nmidle), NULL);
 }
 
 static void put_pass(int64_t now)
