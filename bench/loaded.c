@@ -14,8 +14,6 @@
  *   thread    the same; the sender is an external thread
  *   mutex     a lock; the owner sleeps 1 ms before it unlocks.  Lateness is counted from the
  *             unlock.
- *   burst     as `fd`, beside 200 green threads that are made at once, compute 0.5 ms and end; as
- *             many are made again once all have ended
  *
  * "loaded/fair": a waiter reads a timerfd as in `fd` until each of the 200 has run c->count times,
  * 5 s at most.
@@ -37,11 +35,11 @@
 #define MS INT64_C(1000000)
 
 enum { RUNNABLE = 200, COMPUTE = 500000 /* ns */, WARM_RUNS = 2, FAIR_MS = 5000 };
-enum { SLEEP, TICKER, TIMER, DEADLINE, FD, CHAN, THREAD, MUTEX, BURST };
+enum { SLEEP, TICKER, TIMER, DEADLINE, FD, CHAN, THREAD, MUTEX };
 
 static int64_t *late, taken, most, stop;
 static int64_t runs[RUNNABLE]; /* of each green thread that computes */
-static gmp_wg warm, waiters, others, burst;
+static gmp_wg warm, waiters, others;
 
 static void note(int64_t ns)
 {
@@ -71,35 +69,11 @@ static void compute(void *arg)
 	gmp_wg_done(&others);
 }
 
-static void compute_once(void *arg)
-{
-	(void)arg;
-	bench_spin(COMPUTE);
-	gmp_wg_done(&burst);
-}
-
-static void make_bursts(void *arg)
-{
-	(void)arg;
-	while (!bench_load(&stop)) {
-		gmp_wg_add(&burst, RUNNABLE);
-		for (int i = 0; i < RUNNABLE; i++)
-			bench_check(gmp_go(compute_once, NULL) == 0, "gmp_go");
-		gmp_wg_wait(&burst);
-	}
-	gmp_wg_done(&others);
-}
-
 /* Start the 200.  Returns after each has run twice: their first run is no part of a figure. */
 static void start_load(const struct bench_case *c)
 {
 	taken = stop = 0;
 	bench_all_ps(c->procs);
-	if (c->mode == BURST) {
-		gmp_wg_add(&others, 1);
-		bench_check(gmp_go(make_bursts, NULL) == 0, "gmp_go");
-		return;
-	}
 	gmp_wg_add(&others, RUNNABLE);
 	gmp_wg_add(&warm, RUNNABLE);
 	for (int i = 0; i < RUNNABLE; i++) {
@@ -305,7 +279,7 @@ static void wait_with(void *how)
 	static void (*const waits[])(void) = {
 		[SLEEP] = wait_asleep,    [TICKER] = wait_for_ticks, [DEADLINE] = wait_to_deadline,
 		[FD] = wait_for_fd,       [CHAN] = wait_for_sender,  [THREAD] = wait_for_thread,
-		[MUTEX] = wait_for_mutex, [BURST] = wait_for_fd,
+		[MUTEX] = wait_for_mutex,
 	};
 
 	waits[*(const int *)how]();
@@ -424,8 +398,6 @@ BENCH(loaded, "loaded/deadline", .procs = 1, .n = 1, .count = 500, .mode = DEADL
 BENCH(loaded, "loaded/deadline", .procs = 2, .n = 1, .count = 500, .mode = DEADLINE);
 BENCH(loaded, "loaded/fd", .procs = 1, .n = 1, .count = 100, .mode = FD);
 BENCH(loaded, "loaded/fd", .procs = 2, .n = 1, .count = 100, .mode = FD);
-BENCH(loaded, "loaded/burst", .procs = 1, .n = 1, .count = 100, .mode = BURST);
-BENCH(loaded, "loaded/burst", .procs = 2, .n = 1, .count = 100, .mode = BURST);
 BENCH(loaded, "loaded/chan", .procs = 1, .n = 1, .count = 500, .mode = CHAN);
 BENCH(loaded, "loaded/chan", .procs = 2, .n = 1, .count = 500, .mode = CHAN);
 BENCH(loaded, "loaded/thread", .procs = 1, .n = 1, .count = 100, .mode = THREAD);

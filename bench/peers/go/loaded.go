@@ -64,7 +64,6 @@ func init() {
 		}
 	}))
 	atBoth("loaded/fd", loaded(waitForFd))
-	atBoth("loaded/burst", loadedBy(startBursts, waitForFd))
 	atBoth("loaded/thread", loaded(waitForThread))
 	atBoth("loaded/mutex", loaded(waitForMutex))
 	atBoth("loaded/fair", fair)
@@ -149,42 +148,16 @@ func startLoad(procs int) *load {
 	return &l
 }
 
-// startBursts makes the goroutines at once, and again after all have ended.
-func startBursts(procs int) *load {
-	var l load
-	allPs(procs)
-	l.ends.Add(1)
-	go func() {
-		for !l.stop.Load() {
-			var burst sync.WaitGroup
-			burst.Add(runnable)
-			for i := 0; i < runnable; i++ {
-				go func() {
-					spinFor(compute)
-					burst.Done()
-				}()
-			}
-			burst.Wait()
-		}
-		l.ends.Done()
-	}()
-	return &l
-}
-
 func (l *load) end() {
 	l.stop.Store(true)
 	l.ends.Wait()
 }
 
 func loaded(wait func(s *samples)) func(r *row) {
-	return loadedBy(startLoad, wait)
-}
-
-func loadedBy(start func(procs int) *load, wait func(s *samples)) func(r *row) {
 	return func(r *row) {
 		var waiters sync.WaitGroup
 		s := &samples{late: make([]int64, r.count)}
-		l := start(r.procs)
+		l := startLoad(r.procs)
 		waiters.Add(r.n)
 		for i := 0; i < r.n; i++ {
 			go func() {
