@@ -289,7 +289,8 @@ void settle_begin(void)
 {
 	struct kernel_action now;
 
-	if (syscall(SYS_rt_sigaction, SIG_FORWARD, NULL, &now, SIGSET_BYTES) == 0 && !now.handler)
+	if (syscall(SYS_rt_sigaction, SIG_FORWARD, NULL, &now, SIGSET_BYTES) == 0 &&
+	    (!now.handler || (now.handler == on_forward && !run_has_threads())))
 		install(&now, SA_RESTART);
 }
 

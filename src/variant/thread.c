@@ -159,6 +159,7 @@ bool variant_run(struct m *m)
 	m->as_thread.way_out = &way_out;
 	st_rlx(&m->tid, os_thread_id());
 	m->blocks = BLOCKS_OUTSIDE; /* gmp_block_leave never decrements it to 0 */
+	st_rlx(&m->inside, 0);      /* it has no P: it is never in a P section */
 	gmp__setm_blocked(m);
 	switch (setjmp(way_out)) {
 	case RETURNED:
@@ -213,8 +214,8 @@ void variant_arm(struct m *m, struct waiter *w, unsigned why)
 	struct g *gp = m->curg;
 
 	st_rlx(&gp->reason, (uint8_t)(why & ~(unsigned)UNCANCELLABLE));
+	call_leave(m); /* before the flag, which a canceller reads while it holds a call */
 	gp->uncancellable = why & UNCANCELLABLE;
-	call_leave(m);
 	st_rel(&w->state, WAITER_ARMED); /* ORD(waiter.claim) */
 	st_rel(&gp->awaits, w);          /* ORD(awaits) */
 	fence_seq();                     /* ORD(cancel) */
@@ -295,7 +296,8 @@ bool libc_call_begin(void)
 	struct m *m = self_m_slow();
 	struct g *gp = m ? m->curg : NULL;
 
-	if (!m || m->blocks != BLOCKS_OUTSIDE)
+	/* the child of a vfork has the parent's M: a timer is of one process */
+	if (!m || m->blocks != BLOCKS_OUTSIDE || m->tid != os_thread_id())
 		return false;
 	call_leave(m);
 	m->as_thread.call.gp = gp;
@@ -310,7 +312,9 @@ bool libc_call_begin(void)
 
 bool libc_call_end(void)
 {
-	return call_leave(gmp__blockedm());
+	struct m *m = gmp__blockedm(); /* NULL: in a handler in the call, the program has forked */
+
+	return m && call_leave(m);
 }
 
 void libc_call_interrupted_by(int (*begin)(int tid), void (*end)(int timer))

@@ -349,3 +349,44 @@ TEST_PROCS(rwlock_of_both_kinds_of_green_threads_excludes)
 	run_procs(procs, mix_kinds, &d);
 	CHECK_EQ(d.a, 6 * 10);
 }
+
+/* Green threads that are OS threads. */
+static void hold_until_done(void *arg)
+{
+	struct data *d = arg;
+
+	CHECK_EQ(pthread_rwlock_wrlock(&d->rw), 0);
+	__atomic_store_n(&d->inside, 1, __ATOMIC_SEQ_CST);
+	while (!__atomic_load_n(&d->done, __ATOMIC_SEQ_CST))
+		CHECK_EQ(gmp_sleep(1000000), 0);
+	CHECK_EQ(pthread_rwlock_unlock(&d->rw), 0);
+}
+
+static void time_out_beside_holder(void *arg)
+{
+	struct data *d = arg;
+	gmp_g *g;
+
+	CHECK_EQ(gmp_spawn(&g, hold_until_done, d, NULL), 0);
+	while (!__atomic_load_n(&d->inside, __ATOMIC_SEQ_CST))
+		CHECK_EQ(gmp_sleep(1000000), 0);
+	struct timespec soon = time_in(CLOCK_REALTIME, 20);
+
+	CHECK_EQ(pthread_rwlock_timedwrlock(&d->rw, &soon), ETIMEDOUT);
+	CHECK_EQ(pthread_rwlock_timedrdlock(&d->rw, &soon), ETIMEDOUT);
+	__atomic_store_n(&d->done, 1, __ATOMIC_SEQ_CST);
+	CHECK_EQ(gmp_join(g), 0);
+}
+
+TEST(rwlock_times_out_if_green_threads_are_os_threads)
+{
+	struct data d = { .rw = PTHREAD_RWLOCK_INITIALIZER };
+	gmp_config cfg = GMP_CONFIG_INIT;
+
+	cfg.sched = GMP_SCHED_THREAD;
+	int err = gmp_run(time_out_beside_holder, &d, &cfg);
+
+	if (err == -ENOTSUP)
+		check_skip("not with GMP_DEBUG=chaos");
+	CHECK_EQ(err, 0);
+}
