@@ -286,7 +286,7 @@
 #define MADE (SYNCS + SIZE) /* the newest green thread that is initialised */
 #endif
 #ifdef SECOND
-#define YIELDS (MADE + 1) /* gqyields is not 0 */
+#define YIELDS (MADE + 1) /* LANE_YIELD of the global queue is not empty */
 #define LOCS (MADE + 2)
 #else
 #define LOCS (MADE + 1)

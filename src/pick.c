@@ -60,6 +60,8 @@ static void begin_if_due(struct p *pp)
 		t->next = NULL;
 		t->mark = pp->tail[LANE_NEW];
 	}
+	if ((int32_t)(pp->tail[LANE_NEW] - t->mark) < 0) /* a joiner has taken the last one back */
+		t->mark = pp->tail[LANE_NEW];
 	t->due = t->next || (int32_t)((uint32_t)ld_rlx(&pp->head[LANE_NEW]) - t->mark) < 0;
 	if (t->due)
 		return;

@@ -13,9 +13,9 @@
  *                                                             that queue (PICK-3)
  *    itself: it yields         the yield lane                 no
  *
- * A G that has not run goes to the lane of new Gs instead of the event lane.  A P without runnext
- * (variant/variant.h) has only the event lane, and puts a single G at its tail too.  Gs of timers
- * go to the tail there, and on any P if no other G waits or the ring is full.
+ * A G that has not run goes to the lane of new Gs instead, unless a timer made it.  A P without
+ * runnext (variant/variant.h) has only the event lane, and puts a single G at its tail too.  Gs of
+ * timers go to the tail there, and on any P if no other G waits or the ring is full.
  *
  * The story of scheduling: sched.h.  The wakeup protocol, of which wake_if_idle and wakep are the
  * submitter's side, is in idle.h.

@@ -157,7 +157,8 @@ static inline struct g *runq_get(struct p *pp)
 	if (ring_holds(pp, LANE_EVENT) && ++pp->takes % NEW_EVERY &&
 	    (gp = ring_get(pp, LANE_EVENT)))
 		return gp;
-	return ring_get(pp, LANE_NEW);
+	gp = ring_get(pp, LANE_NEW);
+	return gp ? gp : ring_get(pp, LANE_EVENT); /* a thief may have taken the new one */
 }
 
 /* Gs in a lane of the global queue.  Also without sched.lock, possibly outdated. */

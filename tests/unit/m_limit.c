@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests that an M counts towards max_threads from the decision to start it, so that two concurrent
- * decisions cannot both use the last place. The wrapped calloc checks the count when the record of
- * an M is allocated.
+ * decisions cannot both use the last place. The wrapped aligned_alloc checks the count when the
+ * record of an M is allocated.
  *
- * floors 0..6, wrap: calloc
+ * floors 0..6, wrap: aligned_alloc
  */
 #define _GNU_SOURCE 1
 #include "check.h"
@@ -16,8 +16,8 @@
 #include "rt.h"
 #include "types.h"
 
-void *__real_calloc(size_t n, size_t size);
-void *__wrap_calloc(size_t n, size_t size);
+void *__real_aligned_alloc(size_t alignment, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
 
 static int checks, uncounted; /* (a) */
 static int no_memory;         /* (a) fail to allocate a record */
@@ -35,14 +35,14 @@ static void check_counted(void)
 	add_seq(&checks, 1);
 }
 
-void *__wrap_calloc(size_t n, size_t size)
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
 {
-	if (n == 1 && size == sizeof(struct m)) {
+	if (size == round_up(sizeof(struct m), CACHE_LINE)) {
 		check_counted();
 		if (ld_seq(&no_memory))
 			return NULL;
 	}
-	return __real_calloc(n, size);
+	return __real_aligned_alloc(alignment, size);
 }
 
 static void begin(gmp_sched how, int procs, gmp_fn fn)

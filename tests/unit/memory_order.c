@@ -316,6 +316,38 @@ TEST(runq_steal_at_any_instruction_of_get_takes_each_once)
 	steal_at_any_instruction(take_one, 5);
 }
 
+/* A thief that has found LANE_EVENT empty before greens[1] was put there takes the new G. */
+static void steal_new_once(void)
+{
+	uint32_t tail = owner.tail[LANE_EVENT];
+
+	if (acted || !step_fork())
+		return;
+	acted = true;
+	owner.tail[LANE_EVENT] = (uint32_t)owner.head[LANE_EVENT];
+	stolen = runq_steal(&other, &owner, false);
+	owner.tail[LANE_EVENT] = tail;
+}
+
+TEST(runq_get_takes_g_of_event_if_thief_takes_last_new_one)
+{
+	static char stack;
+
+	CHECK_EQ(gq_init(1024), 0);
+	for (uint32_t takes = 0; takes < NEW_EVERY; takes++) {
+		begin_rings(start);
+		greens[1].stack = &stack;
+		runq_put(&owner, &greens[0]);
+		runq_put(&owner, &greens[1]);
+		owner.takes = takes;
+		stolen = taken = NULL;
+		STEP(steal_new_once, taken = runq_get(&owner));
+		CHECK(taken != NULL);
+		expect_all_in(2);
+	}
+	gq_fini();
+}
+
 TEST(runq_steal_at_any_instruction_of_take_back_takes_each_once)
 {
 	steal_at_any_instruction(take_back_last, 5);

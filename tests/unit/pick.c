@@ -271,7 +271,7 @@ TEST(credit_is_reset_when_no_yielded_g_waits)
 	gq_fini();
 }
 
-TEST(credit_is_less_by_runs_of_second_lane)
+TEST(credit_is_less_by_runs_of_yield_lane)
 {
 	begin();
 	yield_range(0, 3);
@@ -286,7 +286,7 @@ TEST(credit_is_less_by_runs_of_second_lane)
 }
 
 /* Otherwise they starve when the other lanes fill, for four times as long as they ran alone. */
-TEST(runs_while_first_ring_is_empty_leave_no_negative_credit)
+TEST(runs_while_other_lanes_are_empty_leave_no_negative_credit)
 {
 	begin();
 	yield_range(0, 3);

@@ -78,7 +78,7 @@ TEST(quantum_ends_at_its_exact_end)
 	gq_fini();
 }
 
-TEST(quantum_ends_when_second_lane_is_empty)
+TEST(quantum_ends_when_yield_lane_is_empty)
 {
 	begin_quantum_of(30 * SWITCH, 3);
 	for (int i = 0; i < 3; i++) {
@@ -109,7 +109,7 @@ TEST(quantum_includes_gs_in_global_queue)
 }
 
 /* A G that spawns and yields must wait for the Gs that it has spawned. */
-TEST(quantum_begins_after_gs_that_are_in_the_first_ring)
+TEST(quantum_begins_after_gs_that_are_new)
 {
 	begin();
 	yield_range(0, 3);
@@ -162,7 +162,7 @@ TEST(quantum_begins_although_global_queue_holds_gs)
 	gq_fini();
 }
 
-TEST(first_ring_runs_although_each_switch_is_a_check)
+TEST(new_gs_run_although_each_switch_is_a_check)
 {
 	begin();
 	put_range(10, 13);
@@ -177,7 +177,7 @@ TEST(first_ring_runs_although_each_switch_is_a_check)
 	gq_fini();
 }
 
-TEST(first_ring_runs_although_timers_run_after_checks)
+TEST(new_gs_run_although_timers_run_after_checks)
 {
 	begin();
 	put_range(10, 13);
@@ -242,6 +242,23 @@ TEST(quantum_begins_after_g_that_was_moved_from_runnext)
 	check_after(1, SWITCH);
 	CHECK(!quantum_begun());
 	CHECK_EQ(index_of(runq_get(&pp)), 11);
+	check_after(1, SWITCH);
+	CHECK(quantum_begun());
+	gq_fini();
+}
+
+TEST(quantum_begins_after_last_new_g_was_taken_back)
+{
+	begin();
+	yield_range(0, 3);
+	put_range(10, 11);
+	runnext_swap(&pp, &greens[11]);
+	pp.drr.credit = QUANTUM_CREDIT;
+	check_after(61, INTERVAL);
+	runnext_swap(&pp, &greens[12]);
+	check_after(1, SWITCH);
+	CHECK(!quantum_begun());
+	CHECK(runq_take_back(&pp, &greens[10])); /* and its joiner made it runnext */
 	check_after(1, SWITCH);
 	CHECK(quantum_begun());
 	gq_fini();
@@ -327,7 +344,7 @@ TEST(quantum_with_timers_in_it_moves_their_times_no_further_than_now)
  * The order of schedule_g0 and own_work, with a lane of new Gs that is empty in some of 8 steps,
  * and whose Gs run for `length` switches.
  */
-static double share_of_second_lane(int empty, unsigned length, int *longest)
+static double share_of_yield_lane(int empty, unsigned length, int *longest)
 {
 	enum { STEPS = 100000 };
 	uint64_t theirs = 0, all = 0;
@@ -361,27 +378,27 @@ static double share_of_second_lane(int empty, unsigned length, int *longest)
 	return (double)theirs / (double)all;
 }
 
-TEST(second_lane_gets_a_quarter_beside_busy_first_ring)
+TEST(yield_lane_gets_a_quarter_beside_busy_lane_of_new_gs)
 {
 	int longest;
 
 	for (int empty = 0; empty < 2; empty++) {
-		double share = share_of_second_lane(empty, 1, &longest);
+		double share = share_of_yield_lane(empty, 1, &longest);
 
 		CHECK(share > 0.24 && share < 0.26);
 		CHECK(longest > 10);
 		CHECK(longest <= QUANTUM_TICKS / SWITCH);
 	}
 	/* more than a quarter of the steps: it needs no quanta */
-	CHECK_EQ((int)(share_of_second_lane(4, 1, &longest) * 1000), 500);
+	CHECK_EQ((int)(share_of_yield_lane(4, 1, &longest) * 1000), 500);
 	CHECK_EQ(longest, 0);
 }
 
-TEST(second_lane_gets_a_quarter_beside_slow_first_ring)
+TEST(yield_lane_gets_a_quarter_beside_slow_lane_of_new_gs)
 {
 	for (unsigned length = 10; length <= 200; length += 10) { /* 0.1 to 2 ms */
 		int longest;
-		double share = share_of_second_lane(0, length, &longest);
+		double share = share_of_yield_lane(0, length, &longest);
 
 		CHECK(share > 0.24 && share < 0.26);
 		CHECK(longest <= QUANTUM_TICKS / SWITCH);

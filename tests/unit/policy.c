@@ -3,7 +3,7 @@
  * Tests that the constants of base/policy.def are trade-offs, not conditions of correctness: with
  * half and with twice of each, a mixed load ends with the right results, and no G starves.
  *
- * The load: Gs that yield, spawn and join, exchange messages, meet at barriers (so the first ring
+ * The load: Gs that yield, spawn and join, exchange messages, meet at barriers (so the event lane
  * is never empty), lock a mutex, sleep, wait for a pipe and for an external thread, are in blocking
  * code, compute without a checkpoint, and overflow a ring.  An OS thread of the test judges them,
  * so that a fault of the scheduler cannot stop it.

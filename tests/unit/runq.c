@@ -106,7 +106,7 @@ TEST(runq_without_room_puts_all_in_global_queue)
 	gq_fini();
 }
 
-TEST(runq_yield_in_order_uses_first_ring)
+TEST(runq_yield_in_order_uses_event_lane)
 {
 	begin(1, false);
 	sched.options.c.sched = GMP_SCHED_LOCAL;
@@ -473,7 +473,7 @@ TEST(gq_get_moves_share_of_p)
 
 /* --- stealing and spilling of all lanes --- */
 
-TEST(runq_steal_takes_first_ring_then_second_then_runnext)
+TEST(runq_steal_takes_first_lanes_then_yielded_then_runnext)
 {
 	begin(2, true);
 	yield_range(&ps[0], 2, 9);

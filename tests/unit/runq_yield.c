@@ -288,7 +288,7 @@ TEST(runq_stolen_yielded_gs_run_before_the_global_queue)
 	gq_fini();
 }
 
-/* Another P has taken the last G since runq_get_yielded read gqyields. */
+/* Another P has taken the last G since runq_get_yielded read its length. */
 TEST(runq_get_round_without_yielded_gs_returns_null)
 {
 	begin(2, true);
