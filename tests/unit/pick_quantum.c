@@ -229,7 +229,8 @@ TEST(quantum_begins_after_g_in_runnext)
 	gq_fini();
 }
 
-TEST(quantum_begins_after_g_that_was_moved_from_runnext)
+/* A quantum becomes due while greens[11] is runnext, and greens[10] is new. */
+static void announce_behind_runnext(void)
 {
 	begin();
 	yield_range(0, 3);
@@ -237,6 +238,11 @@ TEST(quantum_begins_after_g_that_was_moved_from_runnext)
 	runnext_swap(&pp, &greens[11]);
 	pp.drr.credit = QUANTUM_CREDIT;
 	check_after(61, INTERVAL);
+}
+
+TEST(quantum_begins_after_g_that_was_moved_from_runnext)
+{
+	announce_behind_runnext();
 	CHECK_EQ(index_of(runq_get(&pp)), 10);
 	runq_put(&pp, runnext_swap(&pp, &greens[12])); /* as a wakeup does */
 	check_after(1, SWITCH);
@@ -249,12 +255,7 @@ TEST(quantum_begins_after_g_that_was_moved_from_runnext)
 
 TEST(quantum_begins_after_last_new_g_was_taken_back)
 {
-	begin();
-	yield_range(0, 3);
-	put_range(10, 11);
-	runnext_swap(&pp, &greens[11]);
-	pp.drr.credit = QUANTUM_CREDIT;
-	check_after(61, INTERVAL);
+	announce_behind_runnext();
 	runnext_swap(&pp, &greens[12]);
 	check_after(1, SWITCH);
 	CHECK(!quantum_begun());
