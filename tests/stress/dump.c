@@ -276,14 +276,17 @@ static void burst_until_over(UNUSED void *arg)
 static void burst_app(UNUSED void *arg)
 {
 	struct ext_thread f[DUMPERS];
+	gmp_g *g[CHILDREN];
 
-	for (int i = 0; i < 4; i++)
-		CHECK_EQ(gmp_go(burst_until_over, NULL), 0);
+	for (int i = 0; i < CHILDREN; i++)
+		g[i] = spawn(burst_until_over, NULL);
 	for (int i = 0; i < DUMPERS; i++)
 		ext_thread_start(&f[i], dump_and_check, NULL);
 	while (!stress_over())
 		gmp_sleep(20 * MS);
 	atomic_store(&over, 1);
+	for (int i = 0; i < CHILDREN; i++)
+		join(g[i]);
 	for (int i = 0; i < DUMPERS; i++)
 		ext_thread_join(&f[i]);
 }
