@@ -34,7 +34,7 @@
  * Models:
  *   src/enter.h: p_hold p_hold_last p_drop
  *   src/m.c: m_end_request m_defer_request m_end_taken_locked
- *   src/policy/take.c: sched_preempt p_ask_locked sched_give_p_up
+ *   src/policy/take.c: sched_preempt p_ask_locked sched_give_p_up sched_start_preempted
  *   src/handoff.c: sched_hand_off sched_regain_p sched_stop_without_p
  *   src/park.c: to_g0 park_g0 park_slow_g0 yield_g0
  *   src/sched.c: leave_section execute_g0 sched_exit exit_regain_p
@@ -47,6 +47,7 @@
  *   holds      -DGREENS=3 -DOPS=2 -DROUNDS=1
  *   holds      -DPS=2 -DMS=3 -DGREENS=1 -DOPS=1 -DROUNDS=1
  *   holds      -DPINNED -DPS=2 -DMS=3 -DGREENS=2 -DOPS=1 -DROUNDS=1
+ *   holds      -DSTARTS -DGREENS=2 -DOPS=1 -DROUNDS=1
  *   assertion  -DGREENS=2 -DOPS=2 -DROUNDS=1 -DMUTANT_NO_LIGHT_FENCE
  *   assertion  -DGREENS=2 -DOPS=2 -DROUNDS=1 -DMUTANT_NO_HEAVY_FENCE
  *   assertion  -DGREENS=2 -DOPS=2 -DROUNDS=1 -DMUTANT_DROPPED
@@ -66,6 +67,7 @@
  *   assertion  -DGREENS=2 -DOPS=2 -DROUNDS=1 -DMUTANT_LEAVES_UNREAD
  *   assertion  -DGREENS=2 -DOPS=2 -DROUNDS=1 -DMUTANT_COUNTED_TOO_LATE
  *   assertion  -DGREENS=2 -DOPS=2 -DROUNDS=1 -DMUTANT_TAKEN_KEPT
+ *   assertion  -DSTARTS -DGREENS=2 -DOPS=1 -DROUNDS=1 -DMUTANT_STARTS_UNMARKED
  *   assertion  -DPS=2 -DMS=3 -DGREENS=2 -DOPS=1 -DROUNDS=1 -DMUTANT_OWNER_KEPT
  *   assertion  -DPINNED -DPS=2 -DMS=3 -DGREENS=2 -DOPS=1 -DROUNDS=1 -DMUTANT_OLD_OWNER
  */
@@ -794,6 +796,30 @@ inline run_green()
 	od
 }
 
+/* sched_start_preempted, of a green thread that may be new */
+inline start_preempted()
+{
+	if
+	:: atomic {
+			ANY_LISTED && !mem_locked[0] ->
+			take_lock(0);
+#ifndef MUTANT_STARTS_UNMARKED /* the green thread uses the P that it has given away */
+			store(TAKEN(me), RLX, P_TAKEN);
+#endif
+			nblocked++;
+			without[me] = true;
+			p = mp[me];
+			unlock();
+			hand_off(NONE)
+		};
+		if
+		:: !won -> wake_if_work()
+		:: else -> won = false
+		fi
+	:: true
+	fi
+}
+
 proctype M(byte me; bool asleep)
 {
 	byte ts, w = NONE, p = NONE, was;
@@ -831,6 +857,9 @@ end_asleep:	atomic { wake[me] -> wake[me] = false };
 		};
 		if
 		:: g ->
+#ifdef STARTS
+			start_preempted();
+#endif
 			/* execute_g0 */
 #ifdef MUTANT_LEAVES_EARLY /* the last use is another M's */
 			store(INSIDE(me), REL, 0);

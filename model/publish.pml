@@ -43,7 +43,7 @@
  *   src/observe/trace/tracefile.c: tracefile_stop
  *   src/service/service.h: service_key_once
  *   src/monitor/progress.c: sample_run
- *   src/policy/take.c: is_descheduled
+ *   src/policy/take.c: m_is_descheduled
  *   src/observe/latency.c: latency_watch latency_note_running
  *   src/service/pool.c: pool_free_place gmp_pool_running
  *   src/io/fd.c: call_loop

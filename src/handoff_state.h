@@ -16,8 +16,9 @@
  *   P_ASKED   sysmon is about to take the P.  Entered from KEPT or WANTED by sysmon, under
  *             sched.lock; left by compare-and-swap: by the M, which keeps the P for now, or by
  *             sysmon
- *   P_TAKEN   the M runs its G without a P, and m->p is stale.  Entered from ASKED by sysmon, or
- *             from WANTED by the M, under sched.lock; left by the M when it stops or gets a P
+ *   P_TAKEN   the M runs its G without a P, and m->p is stale.  Entered under sched.lock: by sysmon
+ *             from ASKED, by the M from WANTED or before the first run of its G (SPARE-2); left by
+ *             the M when it stops or gets a P
  *   P_WANTED  the M was in a P section when sysmon asked; it gives the P up when it begins the next
  *             one.  Entered from ASKED by the M or by sysmon; left by the M, to KEPT if its G
  *             leaves the stack first, or by sysmon, which asks again.  May be set although the run
@@ -36,6 +37,7 @@ struct run_sample {
 /* How the P of an M was taken by preemption. */
 struct preempted {
 	int64_t at;               /* (l) when that was last; the clock of os_now */
+	bool at_start;            /* (l) before the first run of the G: SPARE-2 */
 	uint64_t steps;           /* (a) p_steps of the P when sysmon asked for it */
 	struct run_sample sample; /* (a) of the P then; constant while P_TAKEN */
 };

@@ -194,7 +194,12 @@ void m_end_taken_locked(struct m *m)
 		return;
 	st_rlx(&m->taken, (uint8_t)P_KEPT);
 	st_rlx(&sched.npreempted, sched.npreempted - 1);
-	add_rlx(&sched.total.preempted_ns, (uint64_t)(os_now() - m->preempted.at));
+	int64_t ns = os_now() - m->preempted.at;
+
+	if (m->preempted.at_start && ns < sched.slice)
+		st_rlx(&sched.starts_preempted, false);
+	m->preempted.at_start = false;
+	add_rlx(&sched.total.preempted_ns, (uint64_t)ns);
 }
 
 /* --- sleeping and waking --- */

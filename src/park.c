@@ -9,6 +9,7 @@
 #include "enter.h"
 #include "idle.h"
 #include "observe/probe.h"
+#include "policy/take.h"
 #include "ready.h"
 #include "runq.h"
 #include "sched.h"
@@ -222,4 +223,19 @@ noinline void park_without_p(void)
 	struct m *m = getm();
 
 	to_g0(m, m->curg, ld_rlx(&sched.leave.without_p));
+}
+
+noinline void park_checkpoint(void)
+{
+	struct m *m = getm();
+	bool taken = !p_hold_last(m);
+	uint32_t asked = ld_rlx(&m->p->attention) & ~(uint32_t)ATTENTION_AT_SWITCH;
+	bool stays = !(asked & ~(uint32_t)ATTENTION_YIELD) && sched.preempts &&
+		     m_is_descheduled(m, taken);
+
+	if (stays && !taken)
+		and_rlx(&m->p->attention, ~(uint32_t)ATTENTION_YIELD); /* sysmon asks again */
+	p_drop(m);
+	if (!stays)
+		park_yield();
 }

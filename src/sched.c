@@ -24,6 +24,7 @@
 #include "pick.h"
 #include "policy/pin.h"
 #include "policy/spare.h"
+#include "policy/take.h"
 #include "proc.h"
 #include "ready.h"
 #include "runq.h"
@@ -108,6 +109,8 @@ leaves_by_jump static noinline int begin_g0(struct m *m, struct g *gp)
 		}
 		variant_enter(m, gp, true);
 	}
+	if (unlikely(ld_rlx(&sched.starts_preempted)))
+		sched_start_preempted(m);
 	san_leave(&m->san, &gp->san);
 	leave_section(m);
 	return gmp__gstart(gp, g_main, g_cxx(gp), sched.fpwords, m->g0);

@@ -225,6 +225,7 @@ struct sched {
 	uint32_t run;           /* (c) number of the run: identifies a timer of an earlier run */
 	struct options options; /* (c) */
 	uint64_t fpwords;       /* (c) floating-point control words that Gs begin with */
+	bool starts_preempted;  /* (a) new Gs start without a P: SPARE-2 of policy/spare.h */
 	unsigned stack_class;   /* (c) the default one */
 	bool library;           /* (c) begun by gmp_start */
 	bool never_deadlocked;  /* (c) no deadlock is reported: threads or signals end each wait */

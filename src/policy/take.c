@@ -5,14 +5,14 @@
 #include "base/emit.h"
 #include "base/os.h"
 #include "handoff.h"
-#include "park.h"
 #include "policy/spare.h"
 #include "proc.h"
 
 /* --- sysmon, and the M that sysmon has asked --- */
 
-/* Can another M run the P that is taken next?  SPARE-1 of policy/spare.h. */
-static bool m_is_there_locked(void)
+/* Can another M run the P that is taken next?  makes: the caller makes one if none is stopped
+ * (SPARE-1 of policy/spare.h). */
+static bool m_is_there_locked(bool makes)
 {
 	if (sched.nmidle || sched.lostp)
 		return true;
@@ -20,7 +20,7 @@ static bool m_is_there_locked(void)
 
 	if (full)
 		add_rlx(&sched.total.refused, 1);
-	return !full && spare_may_start();
+	return !full && makes;
 }
 
 /* The P of m is the caller's from here on, which hands it off after unlocking. */
@@ -45,7 +45,7 @@ static uint8_t p_ask_locked(struct p *pp, uint64_t steps)
 	if (ld_rlx(&sched.state) != RUN_ON || !m) /* at the end of a run m may be freed */
 		return P_KEPT;
 	was = ld_rlx(&m->taken);
-	if (was == P_TAKEN || p_steps(pp) != steps || !m_is_there_locked())
+	if (was == P_TAKEN || p_steps(pp) != steps || !m_is_there_locked(spare_may_start()))
 		return P_KEPT;
 	st_rlx(&m->preempted.steps, steps);
 	st_rlx(&m->preempted.sample.tid,
@@ -77,11 +77,27 @@ bool sched_preempt(struct p *pp, uint64_t steps)
 	uint8_t got = p_ask_locked(pp, steps);
 	bool make = sched.nmidle == 0 && (got == P_WANTED || !spare_may_start());
 	unlock(&sched.lock, LR_SCHED);
-	if (got == P_TAKEN)
+	if (got == P_TAKEN) {
+		if (!spare_may_start()) /* SPARE-2: if the G is not new, one start is slower */
+			st_rlx(&sched.starts_preempted, true);
 		sched_hand_off(pp, false);
+	}
 	if (make && spare_ask())
 		add_rlx(&sched.total.refused, 1);
 	return got == P_TAKEN;
+}
+
+/* m gives its P up.  No other thread writes `taken` while this one holds the lock. */
+static void p_give_up_locked(struct m *m)
+{
+	st_rlx(&m->taken, (uint8_t)P_TAKEN);
+	p_taken_locked(m, m->p);
+}
+
+static void hand_off_given(struct p *pp)
+{
+	sched_hand_off(pp, false);
+	os_thread_slice(0, sched.slice); /* after the last lock */
 }
 
 /* Step 4 of the M.  A try: sysmon holds the lock for a membarrier.  The caller may hold the lock of
@@ -98,33 +114,34 @@ bool sched_give_p_up(struct m *m)
 	if (p_steps(pp) != m->preempted.steps || ld_rlx(&sched.state) != RUN_ON) {
 		cas_rlx(&m->taken, &was, (uint8_t)P_KEPT); /* asked in an earlier run */
 	} else if (sched.nmidle) {
-		/* no other thread writes WANTED while this one holds the lock */
-		st_rlx(&m->taken, (uint8_t)P_TAKEN);
-		p_taken_locked(m, pp);
+		p_give_up_locked(m);
 		given = true;
 	}
 	unlock(&sched.lock, LR_SCHED);
-	if (given) {
-		sched_hand_off(pp, false);
-		os_thread_slice(0, sched.slice); /* after the last lock */
-	}
+	if (given)
+		hand_off_given(pp);
 	return given;
 }
 
-/* --- checkpoints --- */
-
-/* PREEMPT-6.  The sample may be of an earlier run on this M, which makes both times longer.  If it
- * is another M's, that M has another tid. */
-static bool is_descheduled(struct m *m, bool taken)
+void sched_start_preempted(struct m *m)
 {
-	const struct run_sample *s = taken ? &m->preempted.sample : &m->p->run_sample;
-	int tid = ld_acq(&s->tid); /* ORD(run_sample) */
-	int64_t cpu = os_cpu_time() - ld_rlx(&s->cpu), real = os_now() - ld_rlx(&s->since);
+	struct p *pp = m->p;
 
-	return tid == m->tid &&
-	       cpu < min_of(slice_short(), QUANTUM_TICKS / TICKS_10US * (10 * US)) &&
-	       cpu < real / 2 && real < DESCHEDULED_SLICES * sched.slice;
+	lock(&sched.lock, LR_SCHED);
+	bool given =
+		!spare_may_start() && m_is_there_locked(true) && ld_rlx(&sched.state) == RUN_ON;
+
+	if (given) {
+		m->preempted.at_start = true;
+		m->preempted.sample.tid = 0; /* sysmon has seen no run of this G */
+		p_give_up_locked(m);
+	}
+	unlock(&sched.lock, LR_SCHED);
+	if (given)
+		hand_off_given(pp);
 }
+
+/* --- checkpoints --- */
 
 /*
  *   PREEMPT-6  A checkpoint that is asked to yield does not if the kernel seems to have descheduled
@@ -141,18 +158,17 @@ static bool is_descheduled(struct m *m, bool taken)
  *              use the CPUs: with two such processes, one of 100 reads beside 200 Gs took 97 ms in
  *              half of all runs of loaded/fd.  The P may be taken nevertheless: others can use it
  *              meanwhile.
+ *
+ * The sample may be of an earlier run on this M, which makes both times longer.  If it is another
+ * M's, that M has another tid.
  */
-noinline void park_checkpoint(void)
+bool m_is_descheduled(struct m *m, bool taken)
 {
-	struct m *m = getm();
-	bool taken = !p_hold_last(m);
-	uint32_t asked = ld_rlx(&m->p->attention) & ~(uint32_t)ATTENTION_AT_SWITCH;
-	bool stays =
-		!(asked & ~(uint32_t)ATTENTION_YIELD) && sched.preempts && is_descheduled(m, taken);
+	const struct run_sample *s = taken ? &m->preempted.sample : &m->p->run_sample;
+	int tid = ld_acq(&s->tid); /* ORD(run_sample) */
+	int64_t cpu = os_cpu_time() - ld_rlx(&s->cpu), real = os_now() - ld_rlx(&s->since);
 
-	if (stays && !taken)
-		and_rlx(&m->p->attention, ~(uint32_t)ATTENTION_YIELD); /* sysmon asks again */
-	p_drop(m);
-	if (!stays)
-		park_yield();
+	return tid == m->tid &&
+	       cpu < min_of(slice_short(), QUANTUM_TICKS / TICKS_10US * (10 * US)) &&
+	       cpu < real / 2 && real < DESCHEDULED_SLICES * sched.slice;
 }

@@ -452,3 +452,47 @@ TEST(preempt_abandoned_return_is_in_an_unwind_table)
 	CHECK(begin != NULL && begin < entry && entry - begin <= 4);
 	CHECK_EQ(begin, _Unwind_FindEnclosingFunction(entry + 1));
 }
+
+/* --- new Gs beside many that compute: SPARE-2 --- */
+
+static bool started_preempted;
+
+static void note_start(void *arg)
+{
+	started_preempted = ld_seq(&getm()->taken) == P_TAKEN;
+	CHECK_EQ(ld_seq(&sched.npreempted) - (int)(intptr_t)arg, started_preempted);
+	CHECK_EQ(ld_seq(&sched.nblocked) - (int)(intptr_t)arg, started_preempted);
+}
+
+/* Start a new G beside n that were preempted, as the counts say. */
+static bool start_beside(int n)
+{
+	gmp_g *g;
+
+	st_seq(&sched.npreempted, n);
+	st_seq(&sched.nblocked, n);
+	CHECK_EQ(gmp_spawn(&g, note_start, (void *)(intptr_t)n, NULL), 0);
+	CHECK_EQ(gmp_join(g), 0);
+	CHECK_EQ(sched.npreempted, n);
+	CHECK_EQ(sched.nblocked, n);
+	st_seq(&sched.npreempted, 0);
+	st_seq(&sched.nblocked, 0);
+	return started_preempted;
+}
+
+static void start_new_gs(void *arg)
+{
+	(void)arg;
+	sched.slice = INT64_MAX / 4; /* each G stops within it, also on a slow machine */
+	CHECK(!start_beside(SPARE_FROM));
+	st_seq(&sched.starts_preempted, true); /* as sysmon does */
+	CHECK(!start_beside(SPARE_FROM - 1));
+	CHECK(start_beside(SPARE_FROM));
+	CHECK(!ld_seq(&sched.starts_preempted));
+	CHECK(!start_beside(SPARE_FROM));
+}
+
+TEST(preempt_new_g_beside_many_starts_without_p_until_one_stops)
+{
+	run_procs(1, start_new_gs, NULL);
+}

@@ -144,15 +144,13 @@ static void *poll_many(void *arg)
 {
 	int64_t end = os_now() + 10 * S;
 
-	for (int i = 0; i < GS - PS; i++) {
-		wait_until_begun(PS + i);
-		while (!preempt_poll(i % PS, S, true, false, os_now())) {
-			CHECK(os_now() < end);
-			os_nap(100000);
-		}
+	wait_until_begun(PS);
+	for (int i = 0; ld_seq(&begun) < GS; i++) {
+		CHECK(os_now() < end);
+		preempt_poll(i % PS, S, true, false, os_now());
+		os_nap(100000);
 	}
-	wait_until_begun(GS);
-	CHECK_EQ(ld_seq(&sched.npreempted), GS - PS);
+	CHECK(ld_seq(&sched.npreempted) >= GS - PS); /* all, if SPARE-2 has applied */
 	st_seq(&released, 1);
 	return arg;
 }
