@@ -134,7 +134,9 @@ bool pin_stop(struct m *m)
 	return m->lockedg || m->ours ? pin_sleep(m) : pin_rest(m);
 }
 
-int sched_bind(struct m *m)
+/* Bind m and its G to each other (PIN-1).  Returns 0, or -EAGAIN if no M would be left for the
+ * other Gs, or if other Gs are pinned to m. */
+static int pin_bind(struct m *m)
 {
 	uint32_t own = m->curg->pins > 0 ? 1 : 0;
 
@@ -150,16 +152,6 @@ int sched_bind(struct m *m)
 	}
 	unlock(&sched.lock, LR_SCHED);
 	return err;
-}
-
-void sched_unbind(struct m *m)
-{
-	lock(&sched.lock, LR_SCHED);
-	if (m->dedicated)
-		st_rlx(&m->lockedg, (struct g *)NULL); /* PIN-3 */
-	else
-		pin_free_locked(m);
-	unlock(&sched.lock, LR_SCHED);
 }
 
 /* --- pinned Gs: PIN-2 --- */
@@ -213,7 +205,8 @@ struct g *pin_take(struct m *m, struct p *pp)
 	return gp;
 }
 
-void sched_pin(struct m *m)
+/* Pin the G of m to m. */
+static void pin_to(struct m *m)
 {
 	if (m->bound && !m->lockedg) { /* PIN-3 */
 		lock(&sched.lock, LR_SCHED);
@@ -223,12 +216,6 @@ void sched_pin(struct m *m)
 	m->curg->lockedm = m;
 	m->curg->resume |= RESUME_PINNED;
 	m->npinned++;
-}
-
-void sched_unpin(struct m *m)
-{
-	m->curg->resume &= (uint8_t)~RESUME_PINNED;
-	m->npinned--;
 }
 
 /* --- calls of a running green thread --- */
@@ -252,7 +239,7 @@ int gmp_lock_thread(void)
 	struct m *m = getm(), *owner = owner_for("gmp_lock_thread");
 
 	/* a G that is an OS thread is always bound */
-	int err = owner->locks || !m ? 0 : sched_bind(m);
+	int err = owner->locks || !m ? 0 : pin_bind(m);
 
 	if (err || owner->locks == UINT32_MAX)
 		return -EAGAIN;
@@ -270,10 +257,15 @@ int gmp_unlock_thread(void)
 
 	if (!owner->locks)
 		gmp__fatal("gmp_unlock_thread of a green thread that is not locked to its thread");
-	if (--owner->locks == 0 && m) {
-		m->curg->resume &= (uint8_t)~RESUME_BOUND;
-		sched_unbind(m);
-	}
+	if (--owner->locks > 0 || !m)
+		return 0;
+	m->curg->resume &= (uint8_t)~RESUME_BOUND;
+	lock(&sched.lock, LR_SCHED);
+	if (m->dedicated)
+		st_rlx(&m->lockedg, (struct g *)NULL); /* PIN-3 */
+	else
+		pin_free_locked(m);
+	unlock(&sched.lock, LR_SCHED);
 	return 0;
 }
 
@@ -286,7 +278,7 @@ int gmp_pin(void)
 	if (m->curg->pins == UINT8_MAX)
 		return -EAGAIN;
 	if (m->curg->pins++ == 0)
-		sched_pin(m);
+		pin_to(m);
 	return 0;
 }
 
@@ -298,7 +290,9 @@ int gmp_unpin(void)
 		return 0;
 	if (m->curg->pins == 0)
 		return -EINVAL;
-	if (--m->curg->pins == 0)
-		sched_unpin(m);
+	if (--m->curg->pins == 0) {
+		m->curg->resume &= (uint8_t)~RESUME_PINNED;
+		m->npinned--;
+	}
 	return 0;
 }

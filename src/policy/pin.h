@@ -43,15 +43,6 @@
 /* Before the first G: m, of the thread that calls gmp_run, runs that G only (PIN-3). */
 void pin_dedicate(struct m *m);
 
-/* Bind m and its G to each other (PIN-1).  Returns 0, or -EAGAIN if no M would be left for the
- * other Gs, or if other Gs are pinned to m. */
-int sched_bind(struct m *m);
-void sched_unbind(struct m *m);
-
-/* Pin the G of m to m (PIN-2), and undo that. */
-void sched_pin(struct m *m);
-void sched_unpin(struct m *m);
-
 /* --- on g0; these return false if the runtime stops, or if the OS thread of m must end --- */
 
 /* Step 1 of a bound G.  Returns with a P, to resume m->lockedg; without one, as pin_rest. */

@@ -174,28 +174,12 @@ static void cancel_locked(gmp_group *g, gmp_g *except)
 		cancel_chunk(c, except);
 }
 
-static void group_cancel(gmp_group *g, gmp_g *except)
-{
-	if (!group_enter(g))
-		return;
-	cancel_locked(g, except);
-	group_leave(g);
-}
-
 /* GROUP-5 */
 static void set_result(gmp_group *g, int result)
 {
 	int none = 0;
 
 	cas_rlx(&g->result, &none, result);
-}
-
-/* Sets the result and cancels every child except the caller, which ends if it is one. */
-static noinline void group_fail(gmp_group *g, int result)
-{
-	set_result(g, result);
-	if (!ld_rlx(&g->cancelled))
-		group_cancel(g, gmp_self());
 }
 
 /* --- the deadline --- */
@@ -220,12 +204,26 @@ static void expire_locked(gmp_group *g, gmp_g *except)
 	cancel_locked(g, except);
 }
 
-static void expire(gmp_group *g, gmp_g *except)
+/* f is cancel_locked or expire_locked. */
+static void with_lock(gmp_group *g, void (*f)(gmp_group *, gmp_g *), gmp_g *except)
 {
 	if (!group_enter(g))
 		return;
-	expire_locked(g, except);
+	f(g, except);
 	group_leave(g);
+}
+
+static void expire(gmp_group *g, gmp_g *except)
+{
+	with_lock(g, expire_locked, except);
+}
+
+/* Sets the result and cancels every child except the caller, which ends if it is one. */
+static noinline void group_fail(gmp_group *g, int result)
+{
+	set_result(g, result);
+	if (!ld_rlx(&g->cancelled))
+		with_lock(g, cancel_locked, gmp_self());
 }
 
 static void deadline_passed(void *g)
@@ -653,7 +651,7 @@ void gmp_group_cancel(gmp_group *g)
 		return;
 	group_check(g, __func__);
 	if (!run_is_over(g))
-		group_cancel(g, NULL);
+		with_lock(g, cancel_locked, NULL);
 }
 
 void gmp_group_free(gmp_group *g)

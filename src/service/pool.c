@@ -143,7 +143,8 @@ static inline bool work_left(gmp_pool *p)
 	return p->queued || (unlikely(p->due_pending) && has_place(p) && pool_due(p));
 }
 
-void pool_bring_worker(gmp_pool *p, struct node **wake)
+/* POOL-2. If no worker can be started, the timer `due` tries again. */
+static void pool_bring_worker(gmp_pool *p, struct node **wake)
 {
 	if (!p->coming && work_left(p) && bring_worker(p, wake))
 		gmp_timer_set(p->due, gmp_deadline(RETRY_NS / 10), RETRY_NS);

@@ -335,10 +335,7 @@ static inline void pool_admit(gmp_pool *p, struct node **wake)
 		pool_admit_slow(p, wake);
 }
 
-/* POOL-2. If no worker can be started, the timer `due` tries again. */
-void pool_bring_worker(gmp_pool *p, struct node **wake);
-/* Steps 2 to 4 of a caller that takes no task: pool_admit, pool_bring_worker, then drops the lock
- * and wakes the nodes. */
+/* Steps 2 to 4 of a caller that takes no task; drops the lock and wakes the nodes. */
 void pool_settle(gmp_pool *p, struct node *wake);
 /* POOL-3, after idle has decreased. */
 void pool_dismiss_parked(gmp_pool *p, struct node **wake);
