@@ -30,7 +30,7 @@ int64_t os_now(void);       /* monotonic, ns */
 int64_t os_real_now(void);  /* since 1970, ns */
 int64_t os_cpu_time(void);  /* of the calling thread, ns; a system call */
 void os_yield(void);        /* yield the CPU */
-void os_nap(int64_t ns);    /* sleep for about ns; a signal may end it early */
+void os_nap(int64_t ns);    /* sleep for about ns; a signal may end it early; keeps errno */
 int os_cpus_affinity(void); /* CPUs in the affinity mask of the process */
 int os_cpus_online(void);   /* the same, read once */
 int os_cpus_allowed(void);  /* the same, limited by the cgroup's quota; read at each call */

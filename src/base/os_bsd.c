@@ -57,8 +57,10 @@ void os_nap(int64_t ns)
 {
 	int64_t now = os_now();
 	uint32_t word = 0;
+	int before = errno; /* as on Linux */
 
 	os_futex_wait(&word, 0, ns < NEVER - now ? now + max_of(ns, 0) : NEVER);
+	errno = before;
 }
 
 int os_cpus_affinity(void)

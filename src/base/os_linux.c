@@ -54,9 +54,11 @@ void os_yield(void)
 void os_nap(int64_t ns)
 {
 	struct timespec t = to_timespec(max_of(ns, 0));
+	int before = errno; /* a call that does not change it may nap for a lock */
 
 	/* libc's clock_nanosleep is a cancellation point */
 	syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &t, NULL);
+	errno = before;
 }
 
 /* The kernel refuses a mask with fewer bits than it has CPUs: retry with larger masks. */

@@ -213,11 +213,6 @@ static void with_lock(gmp_group *g, void (*f)(gmp_group *, gmp_g *), gmp_g *exce
 	group_leave(g);
 }
 
-static void expire(gmp_group *g, gmp_g *except)
-{
-	with_lock(g, expire_locked, except);
-}
-
 /* Sets the result and cancels every child except the caller, which ends if it is one. */
 static noinline void group_fail(gmp_group *g, int result)
 {
@@ -228,14 +223,14 @@ static noinline void group_fail(gmp_group *g, int result)
 
 static void deadline_passed(void *g)
 {
-	expire(g, NULL);
+	with_lock(g, expire_locked, NULL);
 }
 
 /* Called by a child that is about to end. */
 static noinline void group_check_clock(gmp_group *g)
 {
 	if (gmp_now() >= next_deadline(g))
-		expire(g, gmp_self());
+		with_lock(g, expire_locked, gmp_self());
 }
 
 /* The timer may be late. */
@@ -559,7 +554,7 @@ gmp_group *gmp_group_new(int limit, int64_t deadline)
 	g->places = (gmp_sem)GMP_SEM_INIT(g->limit);
 	g->deadline = deadline;
 	if (deadline <= gmp_now())
-		expire(g, NULL);
+		with_lock(g, expire_locked, NULL);
 	else
 		gmp_timer_set(g->timer, deadline, 0);
 	return g;
@@ -574,7 +569,7 @@ static int acquire_limited(void *group, int64_t deadline)
 
 	if (result != -ETIMEDOUT)
 		return result;
-	expire(g, NULL); /* its children are cancelled, so places become free */
+	with_lock(g, expire_locked, NULL); /* its children are cancelled, so places become free */
 	return gmp_sem_acquire(&g->places);
 }
 

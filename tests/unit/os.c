@@ -21,6 +21,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 
 #include "base/atomic.h"
@@ -79,6 +80,29 @@ TEST(os_nap_lasts_its_duration_without_cpu_time)
 	CHECK(os_cpu_time() - own < os_now() - t); /* sleeping uses no CPU time */
 	os_nap(-1);
 	os_yield();
+}
+
+static void no_action(int sig)
+{
+	(void)sig;
+}
+
+/* Race: the timer may fire before the nap begins; then it fires again. */
+TEST(os_nap_that_a_signal_ends_keeps_errno)
+{
+	const struct sigaction old_action = { .sa_handler = SIG_DFL },
+			       action = { .sa_handler = no_action };
+	const struct itimerval each = { { 0, 5000 }, { 0, 5000 } }, off = { 0 };
+	int64_t began = os_now();
+
+	CHECK_EQ(sigaction(SIGALRM, &action, NULL), 0);
+	CHECK_EQ(setitimer(ITIMER_REAL, &each, NULL), 0);
+	errno = 1234;
+	os_nap(10 * S);
+	CHECK_EQ(errno, 1234);
+	CHECK(os_now() - began < 10 * S);
+	CHECK_EQ(setitimer(ITIMER_REAL, &off, NULL), 0);
+	CHECK_EQ(sigaction(SIGALRM, &old_action, NULL), 0);
 }
 
 TEST(os_cpus_online_equals_affinity_mask)
