@@ -513,7 +513,9 @@ POSIX_TEST(clockjoin_before_the_deadline_returns_result)
 
 POSIX_TEST(detach_twice_is_einval)
 {
-	gmp_sem permit = GMP_SEM_INIT(0);
+	static gmp_sem permit; /* the thread may acquire it after main's end */
+
+	permit = (gmp_sem)GMP_SEM_INIT(0);
 	pthread_t t = start(wait_for_permit, &permit);
 
 	CHECK_EQ(pthread_detach(t), 0);
