@@ -179,7 +179,8 @@ GMP_API void gmp_exit(void) __attribute__((noreturn));
  * Not cut short, since callers do not check their result: gmp_mutex_lock, gmp_rwmutex_rlock,
  * gmp_rwmutex_lock and gmp_once_do (their _until forms are, also with GMP_FOREVER); the locking of
  * the mutex again in gmp_cond_wait; gmp_group_wait; gmp_pool_release; gmp_timer_free; gmp_close;
- * calls on regular files and blocking code.
+ * calls on regular files and blocking code.  With libgmprt_posix waits in replaced functions are
+ * cut short, too: docs/api/posix.md.
  *
  * Returns 0, also if g has ended or is cancelled already.
  * Errors:
