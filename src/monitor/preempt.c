@@ -9,6 +9,7 @@
 #include "handoff.h"
 #include "monitor/monitor.h"
 #include "observe/longrun.h"
+#include "policy/spare.h"
 #include "policy/take.h"
 #include "proc.h"
 #include "ready.h"
@@ -52,6 +53,9 @@ bool preempt_poll(int i, int64_t ran, bool asked, bool urgent, int64_t now)
 		longrun_stuck(i, tid, now - ran, now);
 		preempt.fast = FAST_POLLS;
 		add_rlx(&sched.total.unannounced, 1);
+	} else if (!spare_may_start()) {
+		/* SPARE-2: if the G is not new, one start is slower */
+		st_rlx(&sched.starts_preempted, true);
 	}
 	return true;
 }

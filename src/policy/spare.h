@@ -12,8 +12,9 @@
  * Invariants
  *   SPARE-1  While SPARE_FROM or more preempted Gs compute for each P, sysmon takes a P only if an
  *            M is stopped that can run it.  Below that it makes the M itself (sched_hand_off).
- *   SPARE-2  While SPARE-1 restricts sysmon, and a P was taken since it does, a new G starts
- *            preempted: its M first gives the P to another M, which it makes if none is stopped.
+ *   SPARE-2  While SPARE-1 restricts sysmon, and it has taken the P of a G that computes since it
+ *            does, a new G starts preempted: its M first gives the P to another M, which it makes
+ *            if none is stopped.
  *            This ends when such a G stops within a time slice.  An OS thread that has not run yet
  *            need not wait for its share of the CPU.  The last of 1,000 Gs that compute beside a
  *            sleep of 1 ms begins after 5 s; without this rule, after 70 to 222 s (two CPUs).

@@ -77,11 +77,8 @@ bool sched_preempt(struct p *pp, uint64_t steps)
 	uint8_t got = p_ask_locked(pp, steps);
 	bool make = sched.nmidle == 0 && (got == P_WANTED || !spare_may_start());
 	unlock(&sched.lock, LR_SCHED);
-	if (got == P_TAKEN) {
-		if (!spare_may_start()) /* SPARE-2: if the G is not new, one start is slower */
-			st_rlx(&sched.starts_preempted, true);
+	if (got == P_TAKEN)
 		sched_hand_off(pp, false);
-	}
 	if (make && spare_ask())
 		add_rlx(&sched.total.refused, 1);
 	return got == P_TAKEN;
