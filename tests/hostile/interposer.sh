@@ -40,7 +40,8 @@ for clock in ahead stopped; do
 	holds $preload INTERPOSER_CLOCK=$clock "$scratch/interposed"
 	holds $preload INTERPOSER_CLOCK=$clock "$scratch/everything"
 done
-holds $preload "$scratch/interposed"
+# In a slice of an hour: at the end of one sysmon reads from /proc whether the thread sleeps.
+holds $preload GMP_PREEMPT=3600s "$scratch/interposed"
 awk '{ print $1 }' "$scratch/out" | sort >"$scratch/steady"
 comm -23 "$scratch/steady" <({ listed wait; listed thread; } | sort) >"$scratch/unlisted"
 [ ! -s "$scratch/unlisted" ] ||
